@@ -1,17 +1,12 @@
 """Durable transactional queues in a folder: the machine on a real `rtmw.Log`, with a spool for large bodies.
 
     store = Store("transfers/", node="plant")
-    store.join("ingest", life)
-    txn = store.begin()
-    store.send(Header(Address.parse("ingest"), Kind.BUF, 7), b"reading", txn=txn)
-    store.commit(txn)                                   # on the disk, and visible
-    letter = store.take("ingest", life)
-    store.settle(letter, TransferState.CONSUMED)
+    done = store.submit(SendTransfer(Header(Address.parse("ingest"), Kind.BUF, 7), b"reading"))
+    done.last.resolve()                                 # on the disk: its sender may have the ids, `done.answer`
 
-Steps run one after the other under a lock, and hand their records to the log without waiting. A thread that needs them
-durable then waits outside of the lock, so that many threads share a sync. No caller gets an answer that is not durable:
-a step that shows anything to others, or takes anything, has its answer when all that was logged before it is on the
-disk.
+Steps run one after the other, in one thread, and hand their records to the log without waiting. No caller may get an
+answer that is not durable: a step that shows anything to others, or takes anything (`Submitted.waits`), has its answer
+when all that was logged before it is on the disk. Its notes are carried out then, too. So many steps share a sync.
 
 `Volatile` is the same machine for transfers that no log keeps (SMALL_RAW, NORMAL): its records go nowhere. Its LSNs are
 numbers that no log reaches, so that a transfer's number says which of the two has it. `Machines` are both, as
@@ -35,26 +30,20 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from operator import attrgetter
 from pathlib import Path
-from threading import RLock
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import rtmw
 from rtmw.clock import CLOCK
 from rtmw.closing import Closing
-from rtmw.errors import ClosedError, LogFull
-from rtmw.transfer.address import Life
+from rtmw.errors import LogFull
 from rtmw.transfer.errors import TransactionAborted, TransfersDamaged
 from rtmw.transfer.events import (
-    Aborted,
     AbortTransaction,
     Append,
     BeginTransaction,
     CommitTransaction,
     DestroySavepoint,
     Event,
-    Free,
-    Moved,
-    MovedRun,
     Note,
     Now,
     ReceiverJoined,
@@ -62,20 +51,16 @@ from rtmw.transfer.events import (
     RollBack,
     SendTransfer,
     SetSavepoint,
-    SettleTransfer,
     Steps,
     TakeTransfer,
-    Tick,
     drive,
 )
-from rtmw.transfer.header import Header
 from rtmw.transfer.limits import Limits
 from rtmw.transfer.machine import Machine, append, undo_losers
 from rtmw.transfer.messages import Move
 from rtmw.transfer.place import Lies, Place
 from rtmw.transfer.queues import Item, queue_name
 from rtmw.transfer.records import (
-    LARGEST_INLINE,
     LARGEST_PART,
     NEVER_LOGGED,
     NONE,
@@ -98,7 +83,6 @@ __all__ = [
     "Machines",
     "Store",
     "Submitted",
-    "Taken",
     "Volatile",
     "is_volatile",
     "queue_rows",
@@ -234,23 +218,6 @@ class TransactionRow:
     """Seconds since the transaction began."""
 
 
-@dataclass(frozen=True)
-class StoreStats:
-    """Counters of a store since it was opened, and its contents."""
-
-    parked: int
-    """Transfers that have not ended."""
-    transactions: int
-    """Number of open transactions."""
-    ended: dict[TransferState, int]
-    """Transfers that have ended, by how; since the store was made."""
-    checkpoints: int
-    orphans: int
-    """Files of the spool without a transfer, removed when it was opened."""
-    log_bytes: int
-    """Bytes from the last checkpoint to the end of the log."""
-
-
 def queue_rows(machine: Machine) -> list[QueueRow]:
     """Return the rows of a machine's queues, sorted by name."""
     states: dict[str, Counter[TransferState]] = {name: Counter() for name in machine.receivers}
@@ -287,20 +254,6 @@ _NO_WAIT: Final = (BeginTransaction, SetSavepoint, RollBack, DestroySavepoint, A
 """Events that show nothing new to others: a crash undoes those that were not durable."""
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """A transfer that a receiver has taken."""
-
-    item: int
-    """Its number in the store."""
-    id: TransferId
-    header: Header
-    sender: str
-    body: bytes
-    redelivered: int
-    """How often it was delivered before."""
-
-
 class Submitted(NamedTuple):
     """A step whose records are on their way to the disk."""
 
@@ -319,11 +272,10 @@ def _now() -> Now:
 
 
 class Store(Closing):
-    """A store for any number of threads, and one process at a time: LogLocked names the other one.
+    """A store for one thread, and one process at a time: LogLocked names the other one.
 
     Errors of all that logs: LogFull, after which nothing was done; LogFailed, after which the outcome is unknown and
-    the store has to be opened anew; and ClosedError. `told`: is called with each Moved and Aborted, in the thread of
-    the step, when it is durable.
+    the store has to be opened anew; and ClosedError.
     """
 
     def __init__(
@@ -332,14 +284,12 @@ class Store(Closing):
         *,
         node: str,
         limits: Limits | None = None,
-        told: Callable[[Moved | Aborted], None] | None = None,
         now: Callable[[], Now] = _now,
         segment: int | str = "64M",
         checkpoint: int = CHECKPOINT_BYTES,
     ) -> None:
-        self._path, self._lock, self._closed = Path(path), RLock(), False
-        self._told, self._now, self._every = told, now, checkpoint
-        self._spooled = self._checkpoints = self._orphans = self._checkpoint = self._tried = self._size = 0
+        self._path, self._now, self._every = Path(path), now, checkpoint
+        self._spooled = self._checkpoint = self._tried = self._size = 0
         self._last: rtmw.Appended | None = None
         self.ages = Ages()
         self._untrimmed: rtmw.Appended | None = None
@@ -391,7 +341,7 @@ class Store(Closing):
             self._last.resolve()
         self.place.keep()
         bodies = [item.record.body for item in state.items.made.values()]
-        self._orphans = self.spool.keep(body for body in bodies if isinstance(body, Spooled))
+        self.spool.keep(body for body in bodies if isinstance(body, Spooled))
         return state
 
     def _kept_ages(self) -> Ages:
@@ -426,34 +376,24 @@ class Store(Closing):
     def _bury_the_dead(self) -> None:
         """Give back the letters of receivers that have ended meanwhile."""
         for life in sorted(self.machine.lives_named()):
-            if not life.lives():
-                self.leave(life)
+            if not life.lives() and (failure := self.submit(ReceiverLeft(life)).failure) is not None:
+                raise failure
+        if self._last is not None:
+            self._last.resolve()
 
     # ---- steps ----
 
-    def step(self, event: Event) -> Any:
-        """Carry out an event. Its answer is durable, if others may see its work. Errors: see event and class."""
-        done = self.submit(event)
-        if done.waits and done.last is not None:
-            done.last.resolve()
-        self.carry_out(done.notes)
-        if done.failure is not None:
-            raise done.failure
-        return done.answer
-
     def submit(self, event: Event) -> Submitted:
-        """Begin what `step` does, for a caller that waits in another way and calls `carry_out` then. Does not block."""
-        with self._lock:
-            self._check_open()
-            notes: list[Note] = []
-            answer, failure, is_full = None, None, False
-            try:
-                answer = self._drive(self.machine.step(event, self._now()), notes)
-            except (TransactionAborted, LogFull) as error:
-                failure = None if self._has_committed(event) else error
-                is_full = isinstance(error, LogFull)
-            last = self._last
-            self._checkpoint_if_due(is_full)
+        """Carry out an event. Its records go to the disk, and nothing waits for that. Errors: see event and class."""
+        notes: list[Note] = []
+        answer, failure, is_full = None, None, False
+        try:
+            answer = self._drive(self.machine.step(event, self._now()), notes)
+        except (TransactionAborted, LogFull) as error:
+            failure = None if self._has_committed(event) else error
+            is_full = isinstance(error, LogFull)
+        last = self._last
+        self._checkpoint_if_due(is_full)
         waits = self._needs_disk(event, answer) if failure is None else bool(notes)
         return Submitted(answer, failure, notes, last, waits)
 
@@ -477,127 +417,14 @@ class Store(Closing):
         self._last = rtmw.Appended(self._log, positions[-1], end)
         return positions
 
-    def carry_out(self, notes: Iterable[Note]) -> None:
-        """Carries out notes whose records are durable: tells others, and removes bodies that are not needed."""
-        for note in notes:
-            if isinstance(note, Moved | MovedRun | Aborted):
-                for one in note if isinstance(note, MovedRun) else (note,):
-                    self._tell(one)
-            elif isinstance(note, Free) and isinstance(note.body, Spooled):
-                self.spool.remove(note.body.name)
-
-    def _tell(self, note: Moved | Aborted) -> None:
-        if self._told is not None:
-            self._told(note)
-
-    # ---- what programs ask for ----
-
-    def begin(self, owner: Life | None = None) -> int:
-        """Begin a transaction, and return its number."""
-        number: int = self.step(BeginTransaction(owner))
-        return number
-
-    def send(
-        self, header: Header, body: bytes, *, sender: str = "", txn: int = 0, id: TransferId | None = None
-    ) -> list[TransferId]:
-        """Return the ids of what was enqueued; none: this id came before. OSError: the spool's disk is full, or bad."""
-        if len(body) != header.length:
-            raise ValueError(f"the header says {header.length} bytes, and the body has {len(body)}")
-        if len(body) <= LARGEST_INLINE:
-            ids: list[TransferId] = self.step(SendTransfer(header, body, sender, txn, id))
-            return ids
-        name = self.spool_name()
-        spooled = self.spool.write(name, body)
-        found: list[TransferId] = []
-        try:
-            found = self.step(SendTransfer(header, spooled, sender, txn, id))
-        finally:
-            if not found and not self._is_named(spooled):
-                self.spool.remove(name)
-        return found
-
     def spool_name(self) -> str:
         """Return a new name for a body that is too large for a record."""
-        with self._lock:
-            self._check_open()
-            self._spooled += 1
-            return f"{self.machine.state.life:x}s{self._spooled:x}"
-
-    def _is_named(self, body: Spooled) -> bool:
-        """Does a transfer name this body? Then it may be in the log, whose outcome may be unknown."""
-        with self._lock:
-            return any(item.record.body == body for item in self.machine.state.items.made.values())
-
-    def take(self, service: str, life: Life, *, txn: int = 0) -> Taken | None:
-        """Take the first transfer that this receiver may have; None: there is none."""
-        item: Item | None = self.step(TakeTransfer(service, life, txn))
-        if item is None:
-            return None
-        record = item.record
-        body = self.spool.read(record.body) if isinstance(record.body, Spooled) else record.body
-        return Taken(item.lsn, record.id, record.header, record.sender, body, item.deliveries - 1)
-
-    def settle(
-        self, letter: Taken | int, state: TransferState, cause: str = "", by: Life | None = None
-    ) -> TransferState:
-        """Change the state of a letter, and return the state. One that was taken without a transaction may become
-        CONSUMED, ACCEPTED again, REFUSED, and so on."""
-        item = letter.item if isinstance(letter, Taken) else letter
-        settled: TransferState = self.step(SettleTransfer(item, state, cause, by))
-        return settled
-
-    def savepoint(self, txn: int, name: str | None = None) -> int:
-        """Set a savepoint. Returns its LogLsn, which means it and no other one of its name."""
-        lsn: int = self.step(SetSavepoint(txn, name))
-        return lsn
-
-    def rollback(self, txn: int, to: str | int) -> None:
-        """Undo all after the savepoint; the savepoint stays."""
-        self.step(RollBack(txn, to))
-
-    def release(self, txn: int, savepoint: str | int) -> None:
-        self.step(DestroySavepoint(txn, savepoint))
-
-    def commit(self, txn: int) -> None:
-        """Commit a transaction: it is durable and visible when this returns."""
-        self.step(CommitTransaction(txn))
-
-    def abort(self, txn: int) -> None:
-        self.step(AbortTransaction(txn))
-
-    def join(self, service: str, life: Life) -> None:
-        self.step(ReceiverJoined(service, life))
-
-    def leave(self, life: Life) -> None:
-        self.step(ReceiverLeft(life))
-
-    def tick(self) -> None:
-        """End lifetimes, and undo transactions that are too old. Call it now and then."""
-        self.step(Tick())
-
-    # ---- what is there ----
-
-    def queues(self) -> list[QueueRow]:
-        with self._lock:
-            return queue_rows(self.machine)
-
-    def transactions(self) -> list[TransactionRow]:
-        with self._lock:
-            return transaction_rows(self.machine, self._now().monotonic_ns)
-
-    def stats(self) -> StoreStats:
-        with self._lock:
-            state, since = self.machine.state, self._log.end - self._checkpoint
-            open = len(self.machine.open)
-            return StoreStats(len(state.items), open, dict(state.counts), self._checkpoints, self._orphans, since)
+        self._spooled += 1
+        return f"{self.machine.state.life:x}s{self._spooled:x}"
 
     def log_disk(self) -> int:
         """Bytes of the files of the log."""
         return self._log.stats().disk
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise ClosedError(f"{self._path}: used after close()")
 
     # ---- checkpoints ----
 
@@ -627,15 +454,6 @@ class Store(Closing):
         """Return the bytes that a checkpoint may take on a full disk; the last segment may be smaller than asked."""
         return self._log._begin_to_write().last_size // RESERVE_SHARE
 
-    def checkpoint(self) -> None:
-        """Write all of the state anew, and trim the log before it."""
-        with self._lock:
-            self._check_open()
-            self._write_checkpoint(self.machine.state).resolve()
-            self._keep_ages()
-            self._log.trim(self._checkpoint)
-            self._untrimmed = None
-
     def _write_checkpoint(self, state: State) -> rtmw.Appended:
         parts, most = map(pack, checkpoint_of(state)), self._reserve()
         ends = sum(map(len, first := list(islice(parts, most // LARGEST_PART + 1)))) <= most
@@ -643,22 +461,17 @@ class Store(Closing):
         (begin,), (last,), end = places[0][0], places[-1][0], places[-1][1]
         self._last = rtmw.Appended(self._log, last, end)
         self._checkpoint, self._size = begin, end - begin
-        self._checkpoints += 1
         return self._last
 
     # ---- end ----
 
     def close(self) -> None:
         """Close the store. Open transactions are undone at the next open. LogFailed, if nobody was told of it yet."""
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-            try:
-                self._keep_ages()
-                self._log.close()
-            finally:
-                self.spool.close()
+        try:
+            self._keep_ages()
+            self._log.close()
+        finally:
+            self.spool.close()
 
 
 def _start(state: State, node: str, wall_ns: int, lies: Lies) -> Steps[None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rtmw.transfer.address import Life
 from rtmw.transfer.records import TransferState
-from rtmw.transfer.store import Store, Taken
+from tests.transfer.driven import Driven, Taken
 from tests.transfer.memory import header
 
 
@@ -14,17 +14,17 @@ def me(generation: int = 0) -> Life:
     return life
 
 
-def send(store: Store, body: bytes, txn: int = 0, to: str = "ingest") -> None:
+def send(store: Driven, body: bytes, txn: int = 0, to: str = "ingest") -> None:
     store.send(header(body, to), body, txn=txn)
 
 
-def take(store: Store, txn: int = 0) -> Taken:
+def take(store: Driven, txn: int = 0) -> Taken:
     letter = store.take("ingest", me(), txn=txn)
     assert letter is not None
     return letter
 
 
-def drain(store: Store, service: str = "ingest") -> list[bytes]:
+def drain(store: Driven, service: str = "ingest") -> list[bytes]:
     """All that can be taken, consumed."""
     store.join(service, me())
     found: list[bytes] = []

@@ -22,7 +22,7 @@ from rtmw.transfer.events import (
     TakeTransfer,
 )
 from rtmw.transfer.records import TransferState
-from rtmw.transfer.store import Store
+from tests.transfer.driven import Driven
 from tests.transfer.memory import ME, header
 
 NODE = "plant"
@@ -56,7 +56,7 @@ def run(step: Callable[[Event], Any]) -> None:
     step(SetSavepoint(open, "last"))
 
 
-class Mortal(Store):
+class Mortal(Driven):
     """Its process is killed when so many batches of this life are on the disk."""
 
     batches = 0

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import rtmw
 from rtmw.transfer.records import TransferState
-from rtmw.transfer.store import Store
+from tests.transfer.driven import Driven
 from tests.transfer.letters import me
 from tests.transfer.memory import header
 
@@ -39,14 +39,14 @@ def rate(work: Callable[[int], object], threads: int, each: int) -> float:
     return threads * each / (time.perf_counter() - begin)
 
 
-def transaction(store: Store, sends: int) -> None:
+def transaction(store: Driven, sends: int) -> None:
     txn = store.begin()
     for _ in range(sends):
         store.send(header(BODY), BODY, txn=txn)
     store.commit(txn)
 
 
-def consume(store: Store) -> None:
+def consume(store: Driven) -> None:
     letter = store.take("ingest", me())
     assert letter is not None
     store.settle(letter, TransferState.CONSUMED)
@@ -58,7 +58,7 @@ def measure(folder: Path, rounds: int, calls: int) -> dict[str, list[float]]:
     def note(name: str, value: float) -> None:
         found.setdefault(name, []).append(value)
 
-    with rtmw.Log(folder / "log") as log, Store(folder / "transfers", node="plant") as store:
+    with rtmw.Log(folder / "log") as log, Driven(folder / "transfers", node="plant") as store:
         store.join("ingest", me())
         for _ in range(rounds):
             for threads in (1, 16):

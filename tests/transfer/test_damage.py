@@ -10,7 +10,7 @@ import pytest
 
 from rtmw.errors import LogError
 from rtmw.transfer.records import TransferState
-from rtmw.transfer.store import Store
+from tests.transfer.driven import Driven
 from tests.transfer.letters import drain, me, send, take
 
 RECORDS = 12288
@@ -20,7 +20,7 @@ RECORDS = 12288
 @pytest.fixture(scope="module")
 def closed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("damage") / "transfers"
-    with Store(path, node="plant", segment="64K") as store:
+    with Driven(path, node="plant", segment="64K") as store:
         store.join("ingest", me())
         for body in (b"a", b"b"):
             send(store, body)
@@ -50,7 +50,7 @@ def test_whichever_byte_of_the_records_is_changed_the_store_is_refused_with_a_po
             file.write(bytes([old ^ 1 << at % 8]))
         refused = ""
         try:
-            with Store(copy, node="plant") as store:
+            with Driven(copy, node="plant") as store:
                 assert drain(store) == [b"b", b"c"], "bytes behind the last record, which nobody reads"
         except LogError as error:
             refused = str(error)

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from rtmw.transfer.records import Clr
-from rtmw.transfer.store import Store
 from tests.child import Spawn
+from tests.transfer.driven import Driven
 from tests.transfer.letters import drain
 from tests.transfer.memory import Core, recovered
 from tests.transfer.script import NODE, run
@@ -64,17 +64,17 @@ def test_killed_behind_a_record_and_in_the_undo_of_the_restart_a_store_has_what_
     undone = len(log.batches) - record
     if undone:
         assert killed(path, 1 + record % undone)
-    with Store(path, node=NODE) as store:
+    with Driven(path, node=NODE) as store:
         assert drain(store) == wanted
 
 
 WRITER = """
     import sys
     sys.path.insert(0, {root!r})
-    from rtmw.transfer.store import Store
+    from tests.transfer.driven import Driven
     from tests.transfer.letters import send
 
-    store = Store({path!r}, node="plant", checkpoint=5000, segment="64K")
+    store = Driven({path!r}, node="plant", checkpoint=5000, segment="64K")
     for turn in range(100_000):
         txn = store.begin()
         for part in "abc":
@@ -96,7 +96,7 @@ def test_a_writer_that_is_killed_at_any_time_loses_nothing_that_was_committed(tm
         while answered < wanted and time.monotonic() < until:
             answered = int(child.line())
         child.kill()
-        with Store(path, node="plant") as store:
+        with Driven(path, node="plant") as store:
             found = [body.rstrip(b"\0").decode() for body in drain(store)]
         turns = [int(body.split("-")[1]) for body in found]
         assert len(turns) >= 2 * (answered + 1)

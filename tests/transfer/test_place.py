@@ -11,13 +11,13 @@ import pytest
 from rtmw.transfer.events import SendTransfer
 from rtmw.transfer.place import Lies, Place
 from rtmw.transfer.records import TransferId, TransferState
-from rtmw.transfer.store import Store
+from tests.transfer.driven import Driven
 from tests.transfer.memory import header
 
 
 def sent(path: Path, to: str = "ingest") -> tuple[Lies, TransferId]:
     """How a store is found when it is opened, and the id of what is sent in it then."""
-    with Store(path, node="plant") as store:
+    with Driven(path, node="plant") as store:
         (id,) = store.step(SendTransfer(header(b"x", to=to), b"x"))
         return store.lies, id
 
@@ -53,7 +53,7 @@ def test_a_copy_of_a_store_begins_a_new_incarnation_once(tmp_path: Path, change:
     again, second = sent(path)
     assert (lies, again) == (Lies.ELSEWHERE, Lies.HERE)
     assert before.incarnation < first.incarnation == second.incarnation
-    with Store(path, node="plant") as store:
+    with Driven(path, node="plant") as store:
         assert {first, second} <= {item.record.id for item in store.machine.state.items.values()}
 
 
@@ -70,12 +70,12 @@ def test_transfers_of_all_incarnations_are_found_and_end_and_a_checkpoint_keeps_
     Place(path).forget()
     _, new = sent(path, "ingest@hub")
     for _ in range(2):
-        with Store(path, node="plant") as store:
+        with Driven(path, node="plant") as store:
             state = store.machine.state
             items = [state.find(id) for id in (old, new)]
             assert [item.record.id for item in items if item is not None] == [old, new]
             store.checkpoint()
-    with Store(path, node="plant") as store:
+    with Driven(path, node="plant") as store:
         for id in (old, new):
             item = store.machine.state.find(id)
             assert item is not None
@@ -88,10 +88,10 @@ def test_of_a_store_that_was_set_back_what_waits_since_its_last_start_goes_on_un
     path = tmp_path / "data"
     _, earlier = sent(path, "ingest@hub")
     _, second = sent(path, "ingest@hub")
-    with Store(path, node="plant") as store:
+    with Driven(path, node="plant") as store:
         (last,) = store.step(SendTransfer(header(b"y", to="ingest@hub"), b"y"))
     Place(path).say_behind()
-    with Store(path, node="plant") as store:
+    with Driven(path, node="plant") as store:
         assert store.lies is Lies.BEHIND
         items = [item for item in store.machine.state.items.values() if item.record.header.to.node]
         bodies = {item.record.body: item.record.id for item in items}

@@ -34,7 +34,7 @@ from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.header import Content, Delivery, File, Header, pack_body, unpack_body
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import ENDED, Spooled, TransferId, TransferState
-from rtmw.transfer.store import Store, Taken
+from tests.transfer.driven import Driven, Taken
 
 SERVICE = "ingest"
 TERMS = SessionTerms(lease=1.0)
@@ -46,7 +46,7 @@ class StoreDesk:
     def __init__(self, folder: Path, node: str) -> None:
         self.inbox = folder / "inbox"
         self.inbox.mkdir(parents=True, exist_ok=True)
-        self.store = Store(folder / "store", node=node)
+        self.store = Driven(folder / "store", node=node)
         self.machine = self.store.machine
         self._spool = folder / "store" / "spool"
         self._ends: rtmw.Log[bytes] = rtmw.Log(folder / "ends", segment="1M")
@@ -223,7 +223,7 @@ async def receive(folder: Path, port: int) -> None:
 
 async def send(folder: Path, port: int, file: str) -> None:
     core = Core(folder, "a", "b")
-    if not core.desk.machine.state.items and not core.desk.store.stats().ended:
+    if not core.desk.machine.state.items and not core.desk.store.ended:
         core.desk.send(f"{SERVICE}@b", File(file, "in/file"))
     async with Carrier(uuid4(), terms=TERMS) as carrier:
         dialling = asyncio.ensure_future(core.dial(carrier, port))
@@ -234,7 +234,7 @@ async def send(folder: Path, port: int, file: str) -> None:
                 sent.write(core.peer.outbound.machine.sent_bytes.to_bytes(8, "little"))
         await asyncio.sleep(0.2)
         dialling.cancel()
-    ended = {state.name: count for state, count in core.desk.store.stats().ended.items() if state in ENDED}
+    ended = {state.name: count for state, count in core.desk.store.ended.items() if state in ENDED}
     await core.close()
     print(f"ended {ended}", flush=True)
 

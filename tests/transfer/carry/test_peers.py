@@ -15,10 +15,10 @@ import pytest
 from rtmw.net.session import Carrier
 from rtmw.transfer.header import File, Header, unpack_body
 from rtmw.transfer.records import TransferId, TransferState
-from rtmw.transfer.store import Taken
 from rtmw.transfer.wire import events as e
 from tests.net.session.relay import Relay
 from tests.transfer.carry.core import TERMS, Core, files_of
+from tests.transfer.driven import Taken
 from tests.transfer.full import full_after
 
 MIB = 1 << 20
@@ -61,7 +61,7 @@ class Two:
             await asyncio.sleep(0.005)
 
     def ended(self) -> dict[TransferState, int]:
-        return self.a.desk.store.stats().ended
+        return self.a.desk.store.ended
 
     async def all_ended(self) -> None:
         await self.until(lambda: not self.a.desk.machine.state.items)

@@ -14,7 +14,7 @@ from rtmw.transfer.frames import Frame
 from rtmw.transfer.header import Delivery, Header, Kind, Level
 from rtmw.transfer.messages import AcceptedRun, Leave, Run
 from rtmw.transfer.records import Request, TransferId
-from rtmw.transfer.store import Store
+from tests.transfer.driven import Driven
 
 FRAME = Frame(Life(4711, 1000, 1), 3, 10, Leave())
 
@@ -80,14 +80,14 @@ def test_letters_that_are_logged_are_cut_into_batches_that_fit_into_the_smallest
     sizes: list[int], name: str, tmp_path: Path
 ) -> None:
     runs = [run_of(Delivery.LOG, size, 500) for size in sizes]
-    with Store(tmp_path / "transfers", node="plant", segment="64K") as store:
+    with Driven(tmp_path / "transfers", node="plant", segment="64K") as store:
         batches = list(in_batches(runs, "plant", name))
         assert [body for batch in batches for body in batch.bodies] == [body for run in runs for body in run.bodies]
         assert all(batch.header.length == len(batch.bodies[0]) for batch in batches)
         for batch in batches:
-            first = Request(FRAME.life, store.stats().parked + 1)
+            first = Request(FRAME.life, store.parked + 1)
             assert store.step(SendRun(batch.header, batch.bodies, name, first)) is not None
-        assert store.stats().parked == 500 * len(sizes)
+        assert store.parked == 500 * len(sizes)
     assert len(batches) > 1
 
 

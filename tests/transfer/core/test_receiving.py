@@ -14,7 +14,8 @@ from rtmw.transfer.core.inboxes import Handing, Owners, Receiving
 from rtmw.transfer.events import Now
 from rtmw.transfer.frames import Frame
 from rtmw.transfer.messages import Done, Handed, HandedRun, Message, Take
-from rtmw.transfer.store import Machines, Store, Volatile
+from rtmw.transfer.store import Machines, Volatile
+from tests.transfer.driven import Driven
 from tests.transfer.full import room_for
 from tests.transfer.letters import me, send
 
@@ -28,7 +29,7 @@ class Named(NamedTuple):
 class Taker:
     """One inbox of a store with letters."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Driven) -> None:
         self.store = store
         machines = Machines(store.machine, Volatile("plant", 7, None, lambda: Now(0, 0)).machine, lambda: Now(0, 0))
         handing, owners = Handing(machines, store.spool.path), Owners(machines.logged)
@@ -65,7 +66,7 @@ class Taker:
 
 @pytest.fixture
 def taker(tmp_path: Path) -> Iterator[Taker]:
-    with Store(tmp_path / "transfers", node="plant") as store:
+    with Driven(tmp_path / "transfers", node="plant") as store:
         yield Taker(store)
 
 
