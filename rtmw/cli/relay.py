@@ -153,7 +153,10 @@ def add_export(parser: argparse.ArgumentParser) -> None:
 
 def _time(text: str) -> datetime:
     """Returns a time, with this host's zone if it has none. Raises ValueError."""
-    return datetime.fromisoformat(text).astimezone()
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except ValueError:
+        raise ValueError(f"{text!r} is no time; write it as 2026-11-29T13:44, or 2026-11-29") from None
 
 
 def frame_command(arguments: argparse.Namespace) -> int:

@@ -214,6 +214,12 @@ def test_an_option_at_the_wrong_place_is_told_its_place_and_an_unknown_one_with_
     assert err.startswith(f"usage: {usage} [-h]")
 
 
+def test_a_time_that_is_none_is_told_as_it_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["relay", "audit", "show", str(tmp_path), "--since", "yesterday"])
+    assert "'yesterday' is no time; write it as 2026-11-29T13:44" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("number", ["abc", "999", "-1", ""])
 def test_an_impossible_domain_of_the_environment_is_named_with_its_variable(
     number: str, run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], domain_id: int

@@ -88,7 +88,8 @@ def progress_of(item: Item, body: bytes | Path, peer: Peer | None, journal: Jour
     one = peer.outbound.machine.transfers.get(id) if peer is not None else None
     if one is not None:
         is_there = one.phase in (Phase.WHOLE, Phase.AT_PEER, Phase.ENDED)
-        sent = one.size if is_there else max(one.sent, one.kept)
+        # What came with an offer that was put off is not kept, and is sent again.
+        sent = one.size if is_there else max(one.sent, one.kept) if one.ref else one.kept
         got = one.size if is_there and one.phase is not Phase.WHOLE else max(one.received, one.kept)
         return Progress(one.size, sent or None, one.rate(asyncio.get_running_loop().time()), got, one.limit or None)
     going = journal.going.get(id) if journal is not None else None

@@ -80,6 +80,7 @@ def test_a_file_that_no_inbox_can_take_is_passed_over_and_that_is_shown(
             "waits for an inbox of 'ingest' with a folder; none is open there; what was sent after it does not wait "
             "for it"
         )
+        assert shown(sender)[0]["sent"] is None
     with rtmw.Inbox("ingest", folder=folder) as inbox, take(inbox) as letter:
         assert number_of(letter) == 1
 
