@@ -57,25 +57,12 @@ static MergeState *state_of_merge(PyObject *object)
 
 /* ---- sources ---- */
 
-static bool is_behind(const Subscriber *subscriber, uint32_t least)
-{
-    struct rtmw_subscriber *core = subscriber->core;
-    if (!core || subscriber->closed) return true; /* take says so */
-    uint32_t bands = load_relaxed(&core->topic->bands) >> least << least;
-    for (; bands; bands &= bands - 1) {
-        uint32_t band = (uint32_t)__builtin_ctz(bands);
-        if (band < BANDS && link_tag(load_relaxed(&core->topic->band[band].tail)) != (core->sequence[band] & TAG_MASK))
-            return true;
-    }
-    return false;
-}
-
 /* Is there a message of this priority or a higher one behind the cursor? A hint. A reference to the source is held. */
 static bool has_news(const Source *s, uint32_t least)
 {
     bool found;
     GUARD_BEGIN(s->subscriber); /* its close takes the core away */
-    found = is_behind(s->subscriber, least);
+    found = subscriber_is_behind(s->subscriber, least);
     GUARD_END();
     return found;
 }

@@ -17,14 +17,15 @@ typedef struct {
 } Call;
 
 typedef struct {
-    PyTypeObject *call;
+    PyTypeObject *call, *subscriber;
     PyObject *value, *call_failed, *value_mismatch, *lease_expired; /* the name of an attribute, and errors */
 } CallsState;
 
 typedef struct {
     PyObject_HEAD
     CallsState *state;
-    PyObject *kept, *calls, *receive, *take, *said, *unpacked; /* all but the first are borrowed from it */
+    PyObject *kept, *calls, *receive, *take, *unpacked; /* all but the first are borrowed from it */
+    Subscriber *servers;                                /* of what servers say; borrowed, too */
     unsigned long long id, server, begun, late;
     unsigned long taker; /* the thread that takes; 0: none */
     bool was_refused;    /* another thread wanted to take meanwhile */
@@ -98,14 +99,17 @@ static PyObject *Line_begin(PyObject *object, PyObject *const *args, Py_ssize_t 
     Line *self = (Line *)object;
     (void)unused;
     double end = count == 3 ? PyFloat_AsDouble(args[1]) : 0, now = (double)clock_ns(CLOCK_MONOTONIC) / 1e9;
-    PyObject *said = count == 3 && !PyErr_Occurred() ? PyObject_CallNoArgs(self->said) : NULL;
-    if (!said) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "begin takes three arguments");
-    if (said != Py_None || !self->server || now >= self->holds_s) {
-        PyObject *looked = PyObject_CallMethod(object, "look", "O", said);
-        Py_XDECREF(looked);
-        if (!looked) return Py_DECREF(said), NULL;
+    bool has_said;
+    if (count != 3) return PyErr_Format(PyExc_TypeError, "begin takes three arguments");
+    if (end == -1 && PyErr_Occurred()) return NULL;
+    GUARD_BEGIN(self->servers);
+    has_said = subscriber_is_behind(self->servers, 0);
+    GUARD_END();
+    if (has_said || !self->server || now >= self->holds_s) {
+        PyObject *looked = PyObject_CallMethod(object, "look", NULL);
+        if (!looked) return NULL;
+        Py_DECREF(looked);
     }
-    Py_DECREF(said);
     unsigned long long server = self->server;
     if (!server) {
         Py_XDECREF(PyObject_CallMethod(object, "raise_no_server", NULL));
@@ -276,15 +280,15 @@ static PyObject *Line_take(PyObject *object, PyObject *seconds)
 
 static struct PyModuleDef calls_module;
 
-/* Line(calls, receive and take of the replies, take of what servers say, unpacked or None, id, unread_most) */
+/* Line(calls, receive and take of the replies, the subscriber of what servers say, unpacked or None, id, unread_most) */
 static int Line_init(PyObject *object, PyObject *args, PyObject *kwargs)
 {
     Line *self = (Line *)object;
     (void)kwargs;
     self->state = PyModule_GetState(PyType_GetModuleByDef(Py_TYPE(object), &calls_module));
     Py_XSETREF(self->kept, Py_NewRef(args)); /* the tuple keeps all that is borrowed from it */
-    return PyArg_ParseTuple(args, "O!OOOOKn", &PyDict_Type, &self->calls, &self->receive, &self->take, &self->said,
-                            &self->unpacked, &self->id, &self->unread_most)
+    return PyArg_ParseTuple(args, "O!OOO!OKn", &PyDict_Type, &self->calls, &self->receive, &self->take,
+                            self->state->subscriber, &self->servers, &self->unpacked, &self->id, &self->unread_most)
                ? 0
                : -1;
 }
@@ -326,8 +330,10 @@ static PyType_Spec Line_spec = {"rtmw.requests._calls.Line", sizeof(Line), 0, Py
 static int calls_exec(PyObject *module)
 {
     CallsState *state = PyModule_GetState(module);
-    PyObject *errors = PyImport_ImportModule("rtmw.errors"), *line;
-    if (!errors) return -1;
+    PyObject *errors = PyImport_ImportModule("rtmw.errors"), *core = PyImport_ImportModule("rtmw.shm._core"), *line;
+    if (!errors || !core) return Py_XDECREF(errors), Py_XDECREF(core), -1;
+    state->subscriber = (PyTypeObject *)PyObject_GetAttrString(core, "Subscriber");
+    Py_DECREF(core);
     state->value = PyUnicode_InternFromString("value");
     state->call_failed = PyObject_GetAttrString(errors, "CallFailed");
     state->value_mismatch = PyObject_GetAttrString(errors, "ValueMismatch");
@@ -345,6 +351,7 @@ static void calls_free(void *module)
 {
     CallsState *state = PyModule_GetState(module);
     Py_CLEAR(state->call);
+    Py_CLEAR(state->subscriber);
     Py_CLEAR(state->value);
     Py_CLEAR(state->call_failed);
     Py_CLEAR(state->value_mismatch);

@@ -7,6 +7,7 @@ from typing import Any, final
 from typing_extensions import disjoint_base
 
 from rtmw.shm import Sample
+from rtmw.subscriber import Subscriber
 
 @final
 class Call:
@@ -49,7 +50,7 @@ class Line:
         calls: dict[int, Call],
         receive: Callable[[float], Sample[Any]],
         take: Callable[[], Sample[Any] | None],
-        said: Callable[[], Sample[Any] | None],
+        servers: Subscriber[Any],
         unpacked: Callable[[Any], Any] | None,
         id: int,
         unread_most: int,

@@ -97,7 +97,7 @@ class _Line(Line):
                 raise wire.limit_reached(name, error) from error
             self._opened = opened.pop_all()
         self.publish = self.publisher.publish
-        takes = self.replies.receive, self.replies.take, self._servers.take
+        takes = self.replies.receive, self.replies.take, self._servers
         super().__init__(self.calls, *takes, reply.unpacked, self.publisher.identity, wire.UNREAD_MOST)
 
     def close(self) -> None:
@@ -111,19 +111,17 @@ class _Line(Line):
 
     # Who serves.
 
-    def look(self, said: shm.Sample[Any] | None = None) -> int:
-        """Who serves? 0: nobody. One that says so and is not heard, or the other way round, is none. `said`: what was
-        taken already of what servers say."""
+    def look(self) -> int:
+        """Who serves? 0: nobody. One that says so and is not heard, or the other way round, is none."""
         for number in list(self._uncancelled):
             if not self._cancel(number):
                 break
         with self._looking:
             self.holds_s = monotonic() + WATCH_S
-            while (said := said or self._servers.take()) is not None:
+            while (said := self._servers.take()) is not None:
                 if said.sequence > self._said and (program := wire.announced(said)) is not None:
                     self._said, self.program = said.sequence, program
                     self._announced = said.publisher, said._pid == 0
-                said = None
             identity, is_far = self._announced
             if identity and not self._is_there(identity, is_far):  # who publishes there next says so again
                 self._announced = identity, is_far = 0, False

@@ -217,6 +217,23 @@ static inline int fill_view(PyObject *owner, struct viewed viewed, Py_buffer *vi
     return code;
 }
 
+/* ---- Subscriber ---- */
+
+/* Is there a message of this priority or a higher one behind the cursor? A hint, which a publisher that died may keep
+ * false; true, too, of a closed subscriber, whose take says so. Called with its guard. */
+static inline bool subscriber_is_behind(const Subscriber *subscriber, uint32_t least)
+{
+    struct rtmw_subscriber *core = subscriber->core;
+    if (!core || subscriber->closed) return true; /* take says so */
+    uint32_t bands = load_relaxed(&core->topic->bands) >> least << least;
+    for (; bands; bands &= bands - 1) {
+        uint32_t band = (uint32_t)__builtin_ctz(bands);
+        if (band < BANDS && link_tag(load_relaxed(&core->topic->band[band].tail)) != (core->sequence[band] & TAG_MASK))
+            return true;
+    }
+    return false;
+}
+
 /* ---- Region ---- */
 
 static inline struct rtmw_region *region_of(PyObject *self) { return ((Region *)self)->core; }

@@ -369,7 +369,7 @@ def test_no_call_begins_with_a_server_that_another_thread_has_just_seen_go() -> 
         line = caller._line
         identity = line.look()
 
-        def look(said: object = None) -> int:
+        def look() -> int:
             line.server = servers.pop()  # as another thread does right behind the look of this one
             return identity
 
