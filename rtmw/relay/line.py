@@ -146,14 +146,15 @@ class Line:
             if loop.time() - began > LONGEST:  # else two programs with one address would take over by turns
                 backoff.reset()
 
-    def _come(self, sock: socket.socket, _: object) -> None:
+    def _come(self, sock: socket.socket, _: object) -> bool:
         if len(self._guests) >= GUESTS:
             sock.close()
             self._heard.counted("too many connections at a time")
-            return
+            return False
         task = asyncio.get_running_loop().create_task(self._converse(sock))
         self._guests.add(task)
         task.add_done_callback(self._guests.discard)
+        return len(self._guests) < GUESTS
 
     async def _converse(self, to: str | socket.socket) -> None:
         """One connection, up to its end. Why it ends is counted, and logged if it is another fault than before."""

@@ -27,7 +27,7 @@ from rtmw.net.session.frames import bye
 from rtmw.net.session.hello import Hello, Terms
 from rtmw.net.session.meetings import PATIENCE, Meetings, Overdue
 from rtmw.net.session.session import Session
-from rtmw.net.session.sockets import Backoff, Door, NodeGuest, carry, look, reach, tune, user_of
+from rtmw.net.session.sockets import BACKLOG, Backoff, Door, NodeGuest, carry, look, reach, tune, user_of
 
 if TYPE_CHECKING:
     from rtmw.net.security.identity import Identity, Peer
@@ -207,7 +207,6 @@ BUFFER: Final = 1 << 20
 """Bytes read at a time."""
 LOOK: Final = 60.0
 """Seconds after which it is looked again whether the certificate of a peer is valid: clocks are set."""
-BACKLOG: Final = 128
 
 
 class Carrier:

@@ -203,6 +203,8 @@ def user_of(sock: socket.socket) -> str:
     return user_name(uid_of(sock))
 
 
+BACKLOG: Final = 4096
+"""Connections that the kernel keeps until they are accepted. One that finds no room tries again after a second."""
 PENDING: Final = 64
 """Connections that are not through, in all."""
 PENDING_OF_ONE: Final = 8
@@ -254,19 +256,19 @@ class NodeGuest(ABC):
 
 
 class Accepting:
-    """Accepts the connections of a listening socket, one in each turn of the loop: whoever has come before has had a
-    turn by then, and may be through. No coroutine: one that is cancelled when a connection has just come loses it,
-    open."""
+    """Accepts the connections of a listening socket. No coroutine: one that is cancelled when a connection has just
+    come loses it, open."""
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         listening: socket.socket,
-        come: Callable[[socket.socket, Any], None],
+        come: Callable[[socket.socket, Any], bool],
         failed: Callable[[], None],
     ) -> None:
-        """`come`: told of a connection, and of the address of its other end. `failed`: there was one, and it could not
-        be had."""
+        """`come`: told of a connection, and of the address of its other end. False: the next one comes in the next turn
+        of the loop, for whoever has come is to have had a turn by then, and may be through. `failed`: there was one,
+        and it could not be had."""
         self._loop, self._socket, self._come, self._failed = loop, listening, come, failed
         self._resting: asyncio.TimerHandle | None = None
         self._listen()
@@ -282,17 +284,19 @@ class Accepting:
         self._loop.add_reader(self._socket.fileno(), self._accept)
 
     def _accept(self) -> None:
-        try:
-            sock, address = self._socket.accept()
-        except BlockingIOError:
-            return
-        except OSError:  # no descriptor is left, or the peer has gone again
-            self._failed()
-            self._loop.remove_reader(self._socket.fileno())
-            self._resting = self._loop.call_later(REST, self._listen)
-            return
-        sock.setblocking(False)
-        self._come(sock, address)
+        goes_on = True
+        while goes_on:
+            try:
+                sock, address = self._socket.accept()
+            except BlockingIOError:
+                return
+            except OSError:  # no descriptor is left, or the peer has gone again
+                self._failed()
+                self._loop.remove_reader(self._socket.fileno())
+                self._resting = self._loop.call_later(REST, self._listen)
+                return
+            sock.setblocking(False)
+            goes_on = self._come(sock, address)
 
 
 class Door:
@@ -320,8 +324,10 @@ class Door:
             task.cancel()
         self._socket.close()
 
-    def _come(self, sock: socket.socket, address: Any) -> None:
+    def _come(self, sock: socket.socket, address: Any) -> bool:
+        """Is half of the room free, so that nobody who has just come has to give way?"""
         self._admit(sock, user_of(sock) if sock.family == socket.AF_UNIX else address[0])
+        return len(self._pending) < min(PENDING, self._of_one) // 2
 
     def _admit(self, sock: socket.socket, address: str) -> None:
         same = [task for task, other in self._pending.items() if other == address]
