@@ -91,6 +91,13 @@ static PyType_Spec Call_spec = {"rtmw.requests._calls.Call", sizeof(Call), 0,
                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                                 Call_slots};
 
+/* false: it was not made whole, and an exception is set. */
+static bool is_whole(const Line *self)
+{
+    if (!self->kept) PyErr_SetString(PyExc_RuntimeError, "a Line is used before its __init__ has ended");
+    return self->kept != NULL;
+}
+
 /* begin(owner, end, arrived): a call, which the caller puts into `calls` where it takes it away whatever is raised. The
  * server that was seen last is looked for again when one has said something, or that look is old: while nobody waited,
  * another one may have come. */
@@ -98,9 +105,11 @@ static PyObject *Line_begin(PyObject *object, PyObject *const *args, Py_ssize_t 
 {
     Line *self = (Line *)object;
     (void)unused;
+    if (!is_whole(self)) return NULL;
     double end = count == 3 ? PyFloat_AsDouble(args[1]) : 0, now = (double)clock_ns(CLOCK_MONOTONIC) / 1e9;
     bool has_said;
-    if (count != 3) return PyErr_Format(PyExc_TypeError, "begin takes three arguments");
+    if (count != 3 || (args[2] != Py_None && !PyList_Check(args[2])))
+        return PyErr_Format(PyExc_TypeError, "begin(owner, end, list or None)");
     if (end == -1 && PyErr_Occurred()) return NULL;
     GUARD_BEGIN(self->servers);
     has_said = subscriber_is_behind(self->servers, 0);
@@ -155,6 +164,7 @@ static bool read_message(Line *self, PyObject *message, struct reply *reply)
     reply->client = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(message, 0));
     reply->flags = PyLong_AsUnsignedLong(PyTuple_GET_ITEM(message, 2));
     PyObject *value = PyTuple_GET_ITEM(message, 4);
+    if (PyErr_Occurred()) return false;
     if (value != Py_None)
         reply->value = self->unpacked == Py_None ? Py_NewRef(value) : PyObject_CallOneArg(self->unpacked, value);
     if (reply->flags & FAILED && !PyErr_Occurred())
@@ -255,7 +265,7 @@ static PyObject *Line_take(PyObject *object, PyObject *seconds)
     Line *self = (Line *)object;
     unsigned long me = PyThread_get_thread_ident(), before = self->taker;
     double wait = PyFloat_AsDouble(seconds);
-    if (wait == -1 && PyErr_Occurred()) return NULL;
+    if ((wait == -1 && PyErr_Occurred()) || !is_whole(self)) return NULL;
     if (before && before != me) {
         self->was_refused = true;
         Py_RETURN_FALSE;
@@ -285,18 +295,33 @@ static int Line_init(PyObject *object, PyObject *args, PyObject *kwargs)
 {
     Line *self = (Line *)object;
     (void)kwargs;
+    if (self->kept) return PyErr_SetString(PyExc_RuntimeError, "a Line is made once"), -1;
     self->state = PyModule_GetState(PyType_GetModuleByDef(Py_TYPE(object), &calls_module));
-    Py_XSETREF(self->kept, Py_NewRef(args)); /* the tuple keeps all that is borrowed from it */
-    return PyArg_ParseTuple(args, "O!OOO!OKn", &PyDict_Type, &self->calls, &self->receive, &self->take,
-                            self->state->subscriber, &self->servers, &self->unpacked, &self->id, &self->unread_most)
-               ? 0
-               : -1;
+    if (!PyArg_ParseTuple(args, "O!OOO!OKn", &PyDict_Type, &self->calls, &self->receive, &self->take,
+                          self->state->subscriber, &self->servers, &self->unpacked, &self->id, &self->unread_most))
+        return -1;
+    self->kept = Py_NewRef(args); /* the tuple keeps all that is borrowed from it */
+    return 0;
+}
+
+static int Line_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(((Line *)object)->kept);
+    return 0;
+}
+
+static int Line_clear(PyObject *object)
+{
+    Py_CLEAR(((Line *)object)->kept);
+    return 0;
 }
 
 static void Line_dealloc(PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
-    Py_XDECREF(((Line *)object)->kept);
+    PyObject_GC_UnTrack(object);
+    Line_clear(object);
     type->tp_free(object);
     Py_DECREF(type);
 }
@@ -318,12 +343,14 @@ static PyMemberDef Line_members[] = {{"id", T_ULONGLONG, offsetof(Line, id), REA
                                      {"next_look_s", T_DOUBLE, offsetof(Line, next_look_s), 0, NULL},
                                      {NULL, 0, 0, 0, NULL}};
 static PyType_Slot Line_slots[] = {{Py_tp_init, Line_init},
+                                   {Py_tp_traverse, Line_traverse},
+                                   {Py_tp_clear, Line_clear},
                                    {Py_tp_dealloc, Line_dealloc},
                                    {Py_tp_methods, Line_methods},
                                    {Py_tp_members, Line_members},
                                    {0, NULL}};
-static PyType_Spec Line_spec = {"rtmw.requests._calls.Line", sizeof(Line), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-                                Line_slots};
+static PyType_Spec Line_spec = {"rtmw.requests._calls.Line", sizeof(Line), 0,
+                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE, Line_slots};
 
 /* ---- the module ---- */
 

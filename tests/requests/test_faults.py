@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from types import FrameType
@@ -23,6 +24,7 @@ from rtmw.profiles import STATUS
 from rtmw.requests import client as calling
 from rtmw.requests import service as serving
 from rtmw.requests import wire
+from rtmw.requests._calls import Line
 from tests.bus import LONG, eventually
 from tests.requests.common import Goal, Step, client, double, service, steps
 
@@ -548,3 +550,35 @@ def test_a_handler_of_a_signal_may_call_while_its_thread_waits_for_a_reply() -> 
             assert results == [Step(0)]
     finally:
         signal.signal(signal.SIGALRM, before)
+
+
+def test_a_line_that_was_not_made_whole_is_an_error_and_no_crash() -> None:
+    def nothing(*_: object) -> None:
+        return None
+
+    servers = rtmw.Subscriber("servers", bytes)
+    whole: tuple[Any, ...] = {}, nothing, nothing, servers, None, 1, 2
+    half = Line.__new__(Line)
+    for use in (lambda: half.take(0.0), lambda: half.begin(None, 1.0, None)):
+        with pytest.raises(RuntimeError, match="before its __init__ has ended"):
+            use()
+    half.__init__(*whole)  # type: ignore[misc]
+    with pytest.raises(RuntimeError, match="made once"):
+        half.__init__({}, 1)  # type: ignore[misc,call-arg,arg-type]
+    assert half.take(0.0)
+    for wrong in ((), (None,), (None, 1.0, (1,)), (None, 1.0, 5)):
+        with pytest.raises(TypeError, match="begin"):
+            half.begin(*wrong)  # type: ignore[call-arg,arg-type]
+
+
+def test_a_line_that_only_its_own_calls_keep_is_collected() -> None:
+    class Kept(Line):
+        def __init__(self) -> None:
+            super().__init__({}, self.nothing, self.nothing, rtmw.Subscriber("servers", bytes), None, 1, 2)
+
+        def nothing(self, *_: object) -> None:
+            return None
+
+    gone = weakref.ref(Kept())
+    gc.collect()
+    assert gone() is None
