@@ -26,6 +26,7 @@ typedef struct {
     CallsState *state;
     PyObject *kept, *calls, *receive, *take, *unpacked; /* all but the first are borrowed from it */
     Subscriber *servers;                                /* of what servers say; borrowed, too */
+    PyObject *reading; /* the message whose reply is read now, borrowed; NULL: none, or its call has it */
     unsigned long long id, server, begun, late;
     unsigned long taker; /* the thread that takes; 0: none */
     bool was_refused;    /* another thread wanted to take meanwhile */
@@ -220,23 +221,43 @@ static bool deliver(Line *self, Call *call, struct reply *reply)
     return wake(call);
 }
 
+static bool read_reply(Line *self, PyObject *sample, struct reply *reply)
+{
+    reply_clear(reply);
+    *reply = (struct reply){NULL, NULL, NULL, 0, 0};
+    PyObject *message = PyObject_GetAttr(sample, self->state->value);
+    bool is_read =
+        (message && read_message(self, message, reply)) || read_refused(self, &((Sample *)sample)->core, reply);
+    Py_XDECREF(message);
+    return is_read;
+}
+
+/* A handler of a signal may raise while a value is read, of which another thread may have the call: the reply is read
+ * again, and the error goes on behind that. It may also call, and then takes this reply before those behind it. */
 static bool hand_over(Line *self, PyObject *sample)
 {
     struct reply reply = {NULL, NULL, NULL, 0, 0};
-    PyObject *message = PyObject_GetAttr(sample, self->state->value);
-    bool is_read =
-        (message && read_message(self, message, &reply)) || read_refused(self, &((Sample *)sample)->core, &reply);
-    Py_XDECREF(message);
+    PyObject *type = NULL, *error = NULL, *traceback = NULL;
+    self->reading = sample;
+    bool is_read = read_reply(self, sample, &reply);
+    if (!is_read && self->reading == sample) {
+        PyErr_Fetch(&type, &error, &traceback);
+        is_read = read_reply(self, sample, &reply);
+        if (!is_read) PyErr_Clear();
+    }
+    is_read = is_read && self->reading == sample;
+    if (self->reading == sample) self->reading = NULL;
     Call *call = is_read ? (Call *)PyDict_GetItemWithError(self->calls, reply.number) : NULL;
     if (call && reply.client == self->id) {
         Py_INCREF((PyObject *)call);
-        is_read = deliver(self, call, &reply);
+        deliver(self, call, &reply);
         Py_DECREF((PyObject *)call);
     } else if (is_read) {
         self->late++;
     }
     reply_clear(&reply);
-    return is_read && !PyErr_Occurred();
+    if (type) PyErr_Restore(type, error, traceback);
+    return !PyErr_Occurred();
 }
 
 /* What is there; with seconds, what comes within them. NULL without an exception: nothing. */
@@ -271,7 +292,9 @@ static PyObject *Line_take(PyObject *object, PyObject *seconds)
         Py_RETURN_FALSE;
     }
     self->taker = me;
-    bool goes_on = true;
+    PyObject *outer = Py_XNewRef(self->reading);
+    bool goes_on = !outer || (hand_over(self, outer) && wait <= 0);
+    Py_XDECREF(outer);
     while (goes_on) {
         PyObject *sample = next_reply(self, wait > 0 ? seconds : NULL);
         goes_on = sample && hand_over(self, sample) && wait <= 0;

@@ -75,7 +75,8 @@ class _Line(Line):
         self.heads: dict[Loop | None, Call] = {}
         """The call of each event loop that waits for a message, for which the others of that loop wait; under None,
         that of a thread which takes replies again and again. One that does not wait is none."""
-        self._looking = threading.Lock()
+        self._looking = threading.RLock()
+        """A handler of a signal may call while its thread looks."""
         self._announced = 0, False
         """Who said last that it serves: its identity, and whether it is on another host."""
         self._types: dict[int, bool] = {}
@@ -235,6 +236,8 @@ class _Line(Line):
         try:
             if call.is_ready:
                 return
+            if self.heads.get(None) is call:  # before it tries, too: who takes instead passes that on at the end
+                del self.heads[None]
             if self.take(min(left, WATCH_S)):
                 self.heads[None] = call
             else:
@@ -247,7 +250,7 @@ class _Line(Line):
 
         loop = asyncio.get_running_loop()
         future, call.loop = loop.create_future(), loop
-        call.wake = partial(_wake, loop, future)
+        call.wake = partial(self._wake, loop, future)
         try:
             head = self.heads.get(loop, call)
             if call.is_ready:  # another thread gave it something just before it could be woken
@@ -274,6 +277,16 @@ class _Line(Line):
                 told.add(other.loop)
                 wake()
 
+    def _wake(self, loop: Loop, future: asyncio.Future[None]) -> None:
+        try:
+            loop.call_soon_threadsafe(finish, [future])
+        except RuntimeError:  # the loop was closed: nobody waits there any more
+            self.heads.pop(loop, None)
+            for call in list(self.calls.values()):
+                if call.loop is loop:
+                    call.wake = None
+                    self.leave(call)
+
     def lose(self, error: LeaseExpired) -> None:
         """This process stood still, and replies are gone, nobody knows to which calls."""
         for call in list(self.calls.values()):
@@ -286,11 +299,6 @@ class _Line(Line):
     def stats(self) -> ClientStats:
         program = self.program if self.look() else ""
         return ClientStats(self.begun, len(self.calls), self.late, program)
-
-
-def _wake(loop: Loop, future: asyncio.Future[None]) -> None:
-    with suppress(RuntimeError):  # the loop was closed
-        loop.call_soon_threadsafe(finish, [future])
 
 
 def _last(call: Call) -> Any:
@@ -493,11 +501,12 @@ class Client(Closing, Generic[Q, R]):
                 line.pass_on()
             answer: R = _last(call)
             return answer
-        except ClosedError:
-            raise self.closed_error() from None
-        finally:
-            if not call.is_over:
-                line.leave(call)
+        except BaseException as error:
+            line.leave(call)
+            line.pass_on()  # a handler of a signal may have raised while this thread took replies
+            if isinstance(error, ClosedError):
+                raise self.closed_error() from None
+            raise
 
     async def call_async(self, value: Q, timeout: float | None = 5.0) -> R:
         """`call`, for asyncio. Cancelled, it cancels the call."""
