@@ -100,12 +100,9 @@ from rtmw.waitset import WaitSet
 
 if TYPE_CHECKING:
     from rtmw import observe, spark
-    from rtmw.durable_log import Log
-    from rtmw.log_answers import Appended, Durability, LogStats, PersistQueue
+    from rtmw.durable_log import Appended, Durability, Log, LogStats, PersistQueue, Retention
     from rtmw.log_batches import LogBatch, LogBatches
-    from rtmw.log_options import Retention
-    from rtmw.log_reading import Cursor, Start
-    from rtmw.log_records import LogRecord, LogRecords
+    from rtmw.log_reading import Cursor, LogRecord, LogRecords, Start
     from rtmw.many.pattern_subscriber import PatternStats, PatternSubscriber
     from rtmw.player import Replay, ReplayStats
     from rtmw.recorder import Recorder, RecorderStats
@@ -260,14 +257,14 @@ __version__: str
 
 _LATE: Final = {
     "Agent": "rtmw.relay.agent",
-    "Appended": "rtmw.log_answers",
+    "Appended": "rtmw.durable_log",
     "Client": "rtmw.requests",
     "ClientStats": "rtmw.requests",
     "Cursor": "rtmw.log_reading",
     "Delivery": "rtmw.transfer",
     "Dispatch": "rtmw.relay.agent",
     "DispatchState": "rtmw.relay.agent",
-    "Durability": "rtmw.log_answers",
+    "Durability": "rtmw.durable_log",
     "File": "rtmw.transfer",
     "Inbox": "rtmw.transfer",
     "InboxStats": "rtmw.transfer",
@@ -276,14 +273,14 @@ _LATE: Final = {
     "Log": "rtmw.durable_log",
     "LogBatch": "rtmw.log_batches",
     "LogBatches": "rtmw.log_batches",
-    "LogRecord": "rtmw.log_records",
-    "LogRecords": "rtmw.log_records",
-    "LogStats": "rtmw.log_answers",
+    "LogRecord": "rtmw.log_reading",
+    "LogRecords": "rtmw.log_reading",
+    "LogStats": "rtmw.durable_log",
     "Order": "rtmw.relay.agent",
     "Part": "rtmw.transfer",
     "PatternStats": "rtmw.many.pattern_subscriber",
     "PatternSubscriber": "rtmw.many.pattern_subscriber",
-    "PersistQueue": "rtmw.log_answers",
+    "PersistQueue": "rtmw.durable_log",
     "Progress": "rtmw.transfer",
     "Recorder": "rtmw.recorder",
     "RecorderStats": "rtmw.recorder",
@@ -291,7 +288,7 @@ _LATE: Final = {
     "Recordings": "rtmw.recording",
     "Replay": "rtmw.player",
     "ReplayStats": "rtmw.player",
-    "Retention": "rtmw.log_options",
+    "Retention": "rtmw.durable_log",
     "Savepoint": "rtmw.transfer",
     "Sender": "rtmw.transfer",
     "SenderStats": "rtmw.transfer",

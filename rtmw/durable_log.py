@@ -1,4 +1,4 @@
-"""Log: append, and know that it is on the disk. The bytes are rtmw/log/; types, answers and the lock are here."""
+"""Log: the options that open it, append, and the answer whether that is on the disk. The bytes are rtmw/log/."""
 
 from __future__ import annotations
 
@@ -7,16 +7,22 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum
 from importlib import import_module
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypedDict, TypeVar, Unpack, overload
 
 from rtmw.closing import Closing
-from rtmw.errors import ClosedError, LogFailed
+from rtmw.errors import ClosedError, LogFailed, TypeMismatch
 from rtmw.log import (
     ENDS,
     HELD,
+    KEEP_ALL,
+    NO_LIMIT,
+    SEGMENT_LEAST,
     STARTED,
     SYNCED,
     Folder,
@@ -29,24 +35,11 @@ from rtmw.log import (
     open_folder,
     pack_labels,
 )
-from rtmw.log_answers import Appended, Durability, LogStats, PersistQueue
-from rtmw.log_options import (
-    DEDUPE,
-    ConnectOptions,
-    LogOptions,
-    Retention,
-    agreed_type,
-    check_dedupe,
-    check_segment,
-    log_path,
-    not_bytes,
-    numbers_of,
-)
-from rtmw.log_reading import Asked, Cursor, Reading, Start
-from rtmw.log_records import LogRecord, LogRecords
-from rtmw.notebook import fields, table
+from rtmw.log_reading import Asked, Cursor, LogRecord, LogRecords, Reading, Start
+from rtmw.notebook import ShownByFields, fields, table
 from rtmw.qos import check_seconds
-from rtmw.types import AnyType, MessageType, resolve, shown_name
+from rtmw.types import AnyType, MessageType, from_description, resolve, shown_name
+from rtmw.units import seconds_of, size_of
 
 __all__ = ["Appended", "Durability", "Log", "LogRecord", "LogRecords", "LogStats", "PersistQueue", "Start"]
 
@@ -64,6 +57,249 @@ V = TypeVar("V")
 
 _logs: weakref.WeakSet[Log[Any]] = weakref.WeakSet()
 """All logs of this process: a child of fork() gives them new locks, for a thread that it lacks may hold one."""
+
+
+LARGEST_SEGMENT: Final = 4 << 30
+DEDUPE: Final = 65_536
+MOST_IDS: Final = 1 << 24
+MOST_PER_KEY: Final = 1_000_000
+ABANDONED_S: Final = 7 * 86400.0
+LONGEST_S: Final = 100 * 365 * 86400.0
+
+
+@dataclass(frozen=True)
+class Retention:
+    """Which full segments of a log go: those that one of the limits does not want, and no cursor needs.
+
+    Looked at when a segment is full, once a minute, and when a writer begins. The last segment always stays.
+    """
+
+    age: float | str | None = None
+    """Seconds, or `"7d"`: a segment goes when it was full longer ago. None: no limit."""
+    bytes: int | str | None = None
+    """Bytes of the files of all segments, or `"10G"`: the oldest segments go until at most this is left. None: no
+    limit."""
+    cursors: bool | float | str = True
+    """Whether a segment stays until each cursor has passed it; but a cursor that was neither opened nor committed for
+    7 days, or so many seconds as are given here (`"30d"`), is abandoned, and keeps nothing."""
+    per_key: int | None = None
+    """How many records with the same key stay, the newest ones; older ones that each cursor has passed go from full
+    segments. Records without a key stay. None: all stay."""
+
+    def __post_init__(self) -> None:
+        self.numbers()
+
+    def numbers(self) -> tuple[int, int, int, int]:
+        """Nanoseconds, bytes, nanoseconds and records a key (0: all), for the writer. Raises ValueError."""
+        age = NO_LIMIT if self.age is None else int(_seconds("age", self.age) * 1e9)
+        size = NO_LIMIT if self.bytes is None else size_of(self.bytes)
+        if isinstance(self.cursors, bool):
+            cursors = int(ABANDONED_S * 1e9) if self.cursors else 0
+        else:
+            cursors = int(_seconds("cursors", self.cursors) * 1e9)
+        return age, size, cursors, 0 if self.per_key is None else _count(self.per_key)
+
+
+def _count(per_key: int) -> int:
+    if isinstance(per_key, bool) or not 1 <= per_key <= MOST_PER_KEY:
+        raise ValueError(f"per_key={per_key!r} is not possible; it is a number of records from 1 to {MOST_PER_KEY}")
+    return per_key
+
+
+def _seconds(what: str, written: float | str) -> float:
+    seconds = seconds_of(written)
+    if isinstance(written, bool) or not 0 <= seconds <= LONGEST_S:
+        raise ValueError(f"{what}={written!r} is not possible; write seconds as a number, or as '10min', '2h', '7d'")
+    return seconds
+
+
+def numbers_of(retention: Retention | None) -> tuple[int, int, int, int]:
+    """Returns the limits of a retention as the writer takes them; None: all is kept. TypeError: it is no Retention."""
+    if retention is not None and not isinstance(retention, Retention):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(
+            f"retention={retention!r} is not possible; write rtmw.Retention(age={retention!r}) for a time, in seconds "
+            f"or as '7d', or rtmw.Retention(bytes={retention!r}) for a size, in bytes or as '10G'"
+        )
+    return KEEP_ALL if retention is None else retention.numbers()
+
+
+class LogOptions(TypedDict, total=False):
+    """Keywords of Log."""
+
+    create: bool
+    segment: int | str
+    retention: Retention | None
+    sync: bool
+    dedupe: int
+
+
+class ConnectOptions(TypedDict, total=False):
+    """Keywords of Log.connect."""
+
+    nodes: Sequence[str] | None
+    keys: str | os.PathLike[str] | None
+    insecure: bool
+    timeout: float | None
+
+
+def log_path(path: str | os.PathLike[str]) -> Path:
+    """The folder that is meant. ValueError: a bare name, which is not said to be a folder."""
+    text = os.fspath(path)
+    if isinstance(path, str) and os.sep not in text:
+        raise ValueError(f"{text!r} is a bare name; a log is a folder: write {text + '/'!r}, or pathlib.Path({text!r})")
+    return Path(text)
+
+
+def check_segment(segment: int | str) -> int:
+    """Bytes of the largest segment, in whole pages."""
+    size = size_of(segment)
+    if not SEGMENT_LEAST <= size <= LARGEST_SEGMENT:
+        raise ValueError(f"segment={segment!r} is not possible; it is a size from 64K to 4G")
+    return size & ~4095
+
+
+def check_dedupe(dedupe: int) -> int:
+    """The length of the dedupe window, in ids."""
+    if isinstance(dedupe, bool) or not 1 <= dedupe <= MOST_IDS:
+        raise ValueError(f"dedupe={dedupe!r} is not possible; it is a number of ids from 1 to {MOST_IDS}")
+    return dedupe
+
+
+def agreed_type(path: Path, description: bytes, wanted: MessageType | None) -> MessageType:
+    """The type of a log, as its folder describes it. `wanted`: what was asked for; None: any. Raises TypeMismatch."""
+    found = from_description(description)
+    if wanted is None:
+        return found
+    if wanted.identity != found.identity:
+        raise TypeMismatch(
+            f"{path}: the log is one of {shown_name(found.name)}, and {shown_name(wanted.name)} was asked for; open it "
+            "with the type that it was made with, or with rtmw.ANY"
+        )
+    return wanted
+
+
+def not_bytes(path: Path, value: object) -> TypeMismatch:
+    """The error of an append that was given something else."""
+    return TypeMismatch(
+        f"{path}: a log of bytes was given {value!r:.80}; give bytes, bytearray or memoryview, or make a log of the "
+        "values' type, such as rtmw.Log(path, str)"
+    )
+
+
+class _Answers(Protocol):
+    """The log, as far as an answer asks it."""
+
+    def _durable(self) -> int: ...
+    def _resolve(self, end: int, timeout: float | None) -> None: ...
+    async def _resolve_async(self, end: int) -> None: ...
+
+
+class Durability(Enum):
+    """The outcome of an append. The log of one host gives BUFFERED and WRITTEN only.
+
+    The other three are those of a log that several nodes keep, `Log.connect`: docs/replication.md.
+    """
+
+    BUFFERED = "buffered"
+    """Taken, and on its way to the disk: a log with `sync=False`. The end of the program's process may lose it."""
+    WRITTEN = "written"
+    """On the disk. A power cut does not lose it."""
+    CACHED = "cached"
+    """Replicated: kept by the cache of the control node, and not by all replicas yet. It will not be lost."""
+    PENDING = "pending"
+    """Replicated: not known yet. `Appended.resolve` finds out whether it is WRITTEN or ABSENT."""
+    ABSENT = "absent"
+    """Replicated: not in the log, and it never will be: it may be appended again."""
+
+
+@dataclass(frozen=True)
+class PersistQueue(ShownByFields):
+    """Records that were appended and are not on the disk yet."""
+
+    records: int
+    bytes: int
+    """Bytes of the records with their heads."""
+    oldest: float
+    """Seconds that the first of them has been waiting."""
+
+
+@dataclass(frozen=True)
+class LogStats(ShownByFields):
+    """State of a log, and counters of this object."""
+
+    earliest: int
+    """Position of the first record."""
+    end: int
+    """Position behind the last durable record."""
+    segments: int
+    """Files with records, and the one made ahead."""
+    disk: int
+    """Bytes of these."""
+    records: int
+    """Records appended."""
+    bytes: int
+    """Their data."""
+    batches: int
+    """Groups that went to the disk with one sync each."""
+    largest_batch: int
+    """Records of the largest of them."""
+    syncs: int
+    refused: int
+    """Records refused with LogFull."""
+    repeated: int
+    """Appends with an id that a record had already: they were answered with it, and nothing was appended."""
+    ids: int
+    """Ids that are remembered for that, at most `dedupe`."""
+    held: int
+    """Bytes of segments that the retention would remove, but for a cursor that has not passed them."""
+    compacted: int
+    """Bytes of records that this writer's compaction (`Retention(per_key=…)`) has removed."""
+    failed_compactions: int
+    """Compactions that were given up: the disk had no room, or a segment is damaged."""
+    cut: int
+    """Bytes without an answer, of a writer that had ended in the middle, that were cut off when this one began."""
+    persist_queue: PersistQueue
+
+
+class Appended:
+    """The answer to an append."""
+
+    __slots__ = ("_end", "_log", "id", "position")
+
+    position: int
+    """Position of the record in the log."""
+    id: Label | None
+    """The id that was given to `append`."""
+
+    def __init__(self, log: _Answers, position: int, end: int, id: Label | None = None) -> None:
+        self._log = log
+        self._end = end
+        self.position = position
+        self.id = id
+
+    @property
+    def state(self) -> Durability:
+        """Whether the record is durable at this moment: WRITTEN, else BUFFERED."""
+        return Durability.WRITTEN if self._log._durable() >= self._end else Durability.BUFFERED
+
+    def resolve(self, timeout: float | None = None) -> Durability:
+        """Waits until it is on the disk; at most so many seconds (None: no limit), then the state is as it was.
+
+        LogFailed: the outcome is unknown.
+        """
+        check_seconds("timeout", timeout)
+        self._log._resolve(self._end, timeout)
+        return self.state
+
+    async def resolve_async(self) -> None:
+        """Waits until it is on the disk; the event loop goes on meanwhile, and no thread waits.
+
+        LogFailed: the outcome is unknown.
+        """
+        await self._log._resolve_async(self._end)
+
+    def __repr__(self) -> str:
+        return f"<rtmw.Appended {self.position} {self.state.name}>"
 
 
 class Log(Closing, Generic[T]):

@@ -13,8 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from rtmw.clock import CLOCK
-from rtmw.durable_log import Log
-from rtmw.log_answers import Appended, Durability
+from rtmw.durable_log import Appended, Durability, Log
 
 __all__ = ["Syncing"]
 

@@ -14,13 +14,10 @@ from weakref import WeakSet
 
 from rtmw.addresses import UNIX, is_loopback, place_to_reach, unix_path
 from rtmw.closing import Closing
-from rtmw.durable_log import Log
+from rtmw.durable_log import Appended, Durability, Log, LogStats, agreed_type, not_bytes
 from rtmw.errors import LogError, LogFailed, MessageTooLarge, RtmwError
 from rtmw.log import AutomaticId, Folder, Label, Reader, Watch, pack_labels
-from rtmw.log_answers import Appended, Durability, LogStats
-from rtmw.log_options import agreed_type, not_bytes
-from rtmw.log_reading import Asked, Cursor, Start
-from rtmw.log_records import LogRecords
+from rtmw.log_reading import Asked, Cursor, LogRecords, Start
 from rtmw.qos import check_seconds
 from rtmw.replica import requests as r
 from rtmw.replica.connection import Call, Connection, Fetch, Way, error_of

@@ -30,6 +30,7 @@ import uvloop
 from rtmw.addresses import place_to_reach, unix_path
 from rtmw.clock import CLOCK
 from rtmw.closing import Closing
+from rtmw.durable_log import PersistQueue
 from rtmw.errors import (
     ClosedError,
     ForkedError,
@@ -42,7 +43,6 @@ from rtmw.errors import (
     SessionError,
 )
 from rtmw.log import Watch
-from rtmw.log_answers import PersistQueue
 from rtmw.net.session.carrier import Carrier
 from rtmw.net.session.hello import Hello, Terms
 from rtmw.net.session.session import Session

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from typing import Any, Final, NamedTuple, cast
 
-from rtmw.log_options import LONGEST_S
+from rtmw.durable_log import LONGEST_S
 from rtmw.replica import words as w
 from rtmw.replica.requests import LARGEST_RAW, Splitter
 from rtmw.settings import values
