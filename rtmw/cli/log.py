@@ -41,7 +41,6 @@ STATES: Final = {
 }
 
 
-NODE: Final = "127.0.0.1:7501"
 PLACES: Final = (
     "of a log that nodes keep: where they listen, best all of them, HOST:PORT or unix:PATH with commas between"
 )

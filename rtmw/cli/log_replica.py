@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rtmw.cli.common import CommandError
-from rtmw.cli.log import NODE
-from rtmw.cli.parsing import add_place, argument, count, runs, seconds
+from rtmw.cli.parsing import NODE, add_place, argument, count, runs, seconds
 from rtmw.cli.terminal import Table, line, say, show, show_json, size
 from rtmw.cli.values import load_type
 from rtmw.errors import SessionError

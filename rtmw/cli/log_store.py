@@ -19,8 +19,8 @@ import rtmw
 from rtmw import observe
 from rtmw.cli.common import LOOK_S, CommandError, await_topic
 from rtmw.cli.endings import Demand, until_asked
-from rtmw.cli.log import NODE, PLACES, open_log
-from rtmw.cli.parsing import add_place, argument, natural, runs, seconds
+from rtmw.cli.log import PLACES, open_log
+from rtmw.cli.parsing import NODE, add_place, argument, natural, runs, seconds
 from rtmw.cli.terminal import counted, say, show_json, size, warn
 from rtmw.clock import CLOCK
 from rtmw.closing import Closing

@@ -157,6 +157,10 @@ def runs(
         )
 
 
+NODE: Final = "127.0.0.1:7501"
+"""Where a node of a replicated log listens, if nobody says where."""
+
+
 def add_place(parser: argparse.ArgumentParser, help: str, default: str | None = None) -> None:
     """Adds the arguments that say where nodes of replicated logs are, and with which keys they are asked."""
     parser.add_argument("--node", default=default, metavar="PLACE", help=help)

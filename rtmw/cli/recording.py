@@ -28,13 +28,13 @@ from rtmw.cli.terminal import Cell, Table, counted, duration, in_percent, line, 
 from rtmw.errors import RecordingError
 from rtmw.recording.files import find_recording, find_recordings, recovered_of
 from rtmw.recording.places import STANDARD_OUTPUT, place, written_whole
+from rtmw.recording.recordings import info as info_of
 from rtmw.recording.tools.check import Checked
 from rtmw.recording.tools.check import check as check_recording
 from rtmw.recording.tools.copying import Progress, Section, Written
 from rtmw.recording.tools.copying import cut as cut_recording
 from rtmw.recording.tools.copying import merge as merge_recordings
 from rtmw.recording.tools.info import RecordingInfo, RunInfo, TopicInfo, run_of
-from rtmw.recording.tools.info import info as info_of
 from rtmw.recording.tools.recover import Lost, Recovered
 from rtmw.recording.tools.recover import recover as recover_recording
 

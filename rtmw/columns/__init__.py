@@ -154,7 +154,10 @@ def merged_versions(
     """
     from rtmw.columns.versions import Versions
 
-    return Versions(descriptions, unsigned, places)
+    def decoder_of(description: bytes, names: frozenset[str] | None) -> Decoder:
+        return described_decoder(description, unsigned, names)
+
+    return Versions(type_name(descriptions[0]), descriptions, decoder_of, places)
 
 
 def arrow_schema(type: MessageType, unsigned: Unsigned = "keep") -> pa.Schema:

@@ -6,19 +6,17 @@ decoded by its own decoder; the columns of its batches are then put in the order
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from rtmw.columns import described_decoder, type_name
 from rtmw.errors import UnsupportedType
 from rtmw.types.checks import shown_name
 
 if TYPE_CHECKING:
-    from rtmw.columns import Integers, Mask
-    from rtmw.columns.program import Unsigned
+    from rtmw.columns import Decoder, Integers, Mask
     from rtmw.columns.rows import Rows
 
 _RANGES: Final[dict[pa.DataType, tuple[int, int]]] = {
@@ -46,21 +44,26 @@ class Versions:
     null in its rows; numbers are widened to a type that holds the values of all versions.
     Raises UnsupportedType for a version that no columns can hold, and, with the member's name and the versions, for a
     member that no column can hold: text here and a number there, or 64 bits here and a float there.
-    `places`: only the columns at these places of all of them.
+    `decoder`: gives that of a description, for these members alone or for all. `places`: only the columns at these
+    places of all of them.
     """
 
     def __init__(
-        self, descriptions: Sequence[bytes], unsigned: Unsigned = "keep", places: Sequence[int] | None = None
+        self,
+        name: str,
+        descriptions: Sequence[bytes],
+        decoder: Callable[[bytes, frozenset[str] | None], Decoder],
+        places: Sequence[int] | None = None,
     ) -> None:
         self.descriptions = tuple(descriptions)
         """Descriptions of the types. An error's version N is the one at place N, from 1."""
-        self.name = shown_name(type_name(descriptions[0]))
-        self._decoders = [described_decoder(description, unsigned) for description in descriptions]
+        self.name = shown_name(name)
+        self._decoders = [decoder(description, None) for description in descriptions]
         self._schemas = [self._merged(permissive) for permissive in (False, True)]
         if places is not None:
             self._schemas = [pa.schema([schema.field(place) for place in places]) for schema in self._schemas]
             names = frozenset(self._schemas[0].names)
-            self._decoders = [described_decoder(description, unsigned, names) for description in descriptions]
+            self._decoders = [decoder(description, names) for description in descriptions]
         self._fits = [
             [one.schema(permissive).equals(self._schemas[permissive]) for permissive in (False, True)]
             for one in self._decoders

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from rtmw.observe.graph import Edge, Graph, Process
 from rtmw.observe.views import TopicView, program
 from rtmw.qos import Reliability
 from rtmw.units import counted
 from rtmw.visible import markup, visible
+
+if TYPE_CHECKING:
+    from rtmw.observe.graph import Edge, Graph, Process
 
 WIDTH, HEIGHT = 230.0, 46.0
 """Size of a card, in pixels."""

@@ -45,8 +45,6 @@ enum {
 
 static const double FAR_NS = 1e18; /* thirty years: nobody waits so long */
 
-uint64_t now_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
-
 /* ---- publishing ---- */
 
 static bool has_to_wait(const struct track *t, int code)

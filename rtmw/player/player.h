@@ -16,6 +16,8 @@
 #include "../shm/histogram.h"
 #include "../shm/rtmw.h"
 
+static inline uint64_t now_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
+
 enum {
     QUEUED_MOST = 2, /* batches: one that plays, and the next */
 };
@@ -100,7 +102,6 @@ void pacing_begin(struct pacing *); /* by the thread itself: what the kernel is 
 bool pacing_wait(struct player *, uint64_t due_ns, uint32_t word); /* false: a command came */
 
 /* player.c */
-uint64_t now_ns(void); /* CLOCK_MONOTONIC */
 /* Plays from one batch, at most so many cues. RTMW_INTERRUPTED: a command came; else not RTMW_OK: why it gave up. */
 int play_some(struct player *, struct batch *, const struct timeline *, uint32_t word, uint64_t most);
 

@@ -199,7 +199,7 @@ class Recording(Tabular):
         return f"Recording({str(self.path)!r})"
 
     def _repr_html_(self) -> str:
-        from rtmw.recording.recordings import as_html
+        from rtmw.recording.tools.info import as_html
 
         return as_html(f"Recording {self.path}", [self])
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rtmw.errors import ClosedError, RecordingDamaged, RecordingError
-from rtmw.notebook import moment, table
+from rtmw.errors import RecordingDamaged, RecordingError
 from rtmw.recording.files import Source, find_recordings
 from rtmw.recording.recording import Recording, Tabular
-from rtmw.recording.tools.info import TopicInfo, info_of, run_of
+from rtmw.recording.tools.info import RecordingInfo, TopicInfo, as_html, info_of, run_of
 from rtmw.recording.versions import some
-from rtmw.units import counted, size
+from rtmw.units import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -114,20 +113,7 @@ class Recordings(Tabular):
         return f"<rtmw.Recordings {counted(len(self._opened), 'file')}, {counted(self.message_count, 'message')}>"
 
 
-def as_html(title: str, recordings: Sequence[Recording], left_out: Sequence[str] = ()) -> str:
-    """Returns a table for notebooks: topics, types, messages, span, and what is missing."""
-    try:
-        infos = [info_of(recording) for recording in recordings]
-    except (RecordingError, ClosedError) as error:
-        return table(title, (), (), [str(error), *left_out])
-    run = run_of(infos)
-    span = f", from {moment(run.start_ns)} to {moment(run.end_ns)}" if run.messages else ""
-    about = f"{counted(run.messages, 'message')} in {counted(run.files, 'file')} of {size(run.size)}{span}"
-    rows = [(one.topic, one.type, one.messages, one.rate, _missing(one), one.problem) for one in run.topics]
-    incomplete = [f"{one.path} is not complete: {one.incomplete_because}" for one in infos if not one.complete]
-    notes = (about, *incomplete, *(f"left out: {reason}" for reason in left_out))
-    return table(title, ("topic", "type", "messages", "per second", "missing", "not decoded"), rows, notes)
-
-
-def _missing(topic: TopicInfo) -> str:
-    return ", ".join(f"{count:,} {cause}" for cause, count in topic.missing.items())
+def info(path: Path) -> RecordingInfo:
+    """Raises RecordingError, OSError."""
+    with Recording(path) as recording:
+        return info_of(recording)

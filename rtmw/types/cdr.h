@@ -4,8 +4,8 @@
  *     0: the message            1                2                     3               4: what values consists of
  *
  * What an op consists of lies together, from `first`; so a struct that contains itself is an op that leads back.
- * Where bytes lie is decided in cdr.c, what a value is in _cdr.c alone: `cdr_value` is opaque
- * here. The bytes are those of XCDR1 and XCDR2, little endian; positions count from the start of the payload, whose
+ * Where bytes lie is decided in cdr.c, what a value is in _cdr.c alone: `cdr_value` is opaque here. These two call each other
+ * in a circle: _cdr.c has a message walked, and cdr.c has each value made or looked into, without knowing Python. The bytes are those of XCDR1 and XCDR2, little endian; positions count from the start of the payload, whose
  * first four bytes are the encapsulation header, and alignment from the end of these.
  */
 #ifndef RTMW_CDR_H

@@ -14,9 +14,9 @@ from rosbags.rosbag2 import CompressionMode
 
 from rtmw.errors import RecordingDamaged
 from rtmw.recording import Recording
+from rtmw.recording.recordings import info
 from rtmw.recording.tools.check import check
 from rtmw.recording.tools.copying import Section, cut
-from rtmw.recording.tools.info import info
 from tests.recording.bags import NAMES, START, ZSTD, write_bag
 from tests.recording.ros2_values import STORE, plain, sample
 

@@ -17,8 +17,8 @@ from rtmw.errors import RemoteFailed
 from rtmw.recording import Recording, places
 from rtmw.recording.files import find_recordings
 from rtmw.recording.places import RemotePath, place, send
+from rtmw.recording.recordings import info
 from rtmw.recording.tools.check import check
-from rtmw.recording.tools.info import info
 from tests.recording.gcs import ROOT, gcs_server
 from tests.spark.plant import Plant
 from tests.spark.query import Query

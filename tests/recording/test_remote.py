@@ -16,9 +16,8 @@ from rtmw.errors import RecordingDamaged, RecordingError, RemoteFailed
 from rtmw.recording import Recording
 from rtmw.recording.files import BLOCK, RemoteFile, find_recordings
 from rtmw.recording.places import RemotePath, is_remote, place, send
-from rtmw.recording.recordings import Recordings
+from rtmw.recording.recordings import Recordings, info
 from rtmw.recording.tools.check import check
-from rtmw.recording.tools.info import info
 from tests.recording.s3 import BUCKET, Server, put, s3_server
 from tests.spark.plant import Plant
 from tests.spark.query import Query

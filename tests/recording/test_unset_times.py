@@ -11,9 +11,9 @@ from mcap.writer import CompressionType, Writer
 import rtmw
 from rtmw.recording import Recording
 from rtmw.recording.contents import UNSET_NS
+from rtmw.recording.recordings import info
 from rtmw.recording.tools.check import check
 from rtmw.recording.tools.copying import Section, cut, merge
-from rtmw.recording.tools.info import info
 
 BEGIN = 1_700_000_000_000_000_000
 UNSET = (1 << 64) - 1

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from rtmw.errors import RecordingError
 from rtmw.recording.recording import Recording
+from rtmw.recording.recordings import info
 from rtmw.recording.report.figures import Gathered, Measuring, Run, numbered
 from rtmw.recording.tools.copying import Progress, no_progress
-from rtmw.recording.tools.info import RecordingInfo, RunInfo, info, recorder_of, run_of
+from rtmw.recording.tools.info import RecordingInfo, RunInfo, recorder_of, run_of
 
 if TYPE_CHECKING:
     from rtmw.recording.contents import Chunk

@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rtmw.errors import RecordingDamaged
+from rtmw.errors import ClosedError, RecordingDamaged, RecordingError
+from rtmw.notebook import moment, table
 from rtmw.recording.contents import Cause
-from rtmw.recording.recording import Recording
 from rtmw.recording.versions import Sighting, numbered, seen_in
+from rtmw.units import counted, size
 
 if TYPE_CHECKING:
     from rtmw.recording.contents import Channel
+    from rtmw.recording.recording import Recording
 
 
 _CAUSES: Final = {cause.value: cause.name.lower() for cause in Cause}
@@ -87,12 +89,6 @@ class RecordingInfo(_Totals):
     """How the disk failed, as its recorder says; "" if it does not."""
     unknown_missing: int
     """Chunks whose side record is damaged: what was missing before them is not counted."""
-
-
-def info(path: Path) -> RecordingInfo:
-    """Raises RecordingError, OSError."""
-    with Recording(path) as recording:
-        return info_of(recording)
 
 
 def info_of(recording: Recording) -> RecordingInfo:
@@ -218,3 +214,22 @@ def _topics(recording: Recording, missing: Counter[tuple[int, str]]) -> Iterator
 def _sighting(recording: Recording, channel: Channel, seen: tuple[int, int]) -> Sighting:
     description, problem = recording.described(channel)
     return Sighting(recording.type_name(channel), description, problem, channel.topic, *seen)
+
+
+def as_html(title: str, recordings: Sequence[Recording], left_out: Sequence[str] = ()) -> str:
+    """Returns a table for notebooks: topics, types, messages, span, and what is missing."""
+    try:
+        infos = [info_of(recording) for recording in recordings]
+    except (RecordingError, ClosedError) as error:
+        return table(title, (), (), [str(error), *left_out])
+    run = run_of(infos)
+    span = f", from {moment(run.start_ns)} to {moment(run.end_ns)}" if run.messages else ""
+    about = f"{counted(run.messages, 'message')} in {counted(run.files, 'file')} of {size(run.size)}{span}"
+    rows = [(one.topic, one.type, one.messages, one.rate, _missing_words(one), one.problem) for one in run.topics]
+    incomplete = [f"{one.path} is not complete: {one.incomplete_because}" for one in infos if not one.complete]
+    notes = (about, *incomplete, *(f"left out: {reason}" for reason in left_out))
+    return table(title, ("topic", "type", "messages", "per second", "missing", "not decoded"), rows, notes)
+
+
+def _missing_words(topic: TopicInfo) -> str:
+    return ", ".join(f"{count:,} {cause}" for cause, count in topic.missing.items())

@@ -278,7 +278,7 @@ def _with_expired(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
     """Adds, by topic, how many messages the recorders of all files missed because their lifetime was over."""
     import pyarrow as pa
 
-    from rtmw.recording.tools.info import info
+    from rtmw.recording.recordings import info
 
     rows = pa.Table.from_batches(batches) if (batches := [*batches]) else None
     if rows is None:

@@ -29,9 +29,9 @@ from rtmw.recording import Recording
 from rtmw.recording.catalog import Topic
 from rtmw.recording.frames.scan import ALL
 from rtmw.recording.frames.sql import Tables
+from rtmw.recording.recordings import info
 from rtmw.recording.tools.check import check
 from rtmw.recording.tools.export import export_parquet
-from rtmw.recording.tools.info import info
 from rtmw.recording.tools.series import series
 from rtmw.recording.tools.tables import Section
 from tests.spark.query import Query

@@ -12,9 +12,10 @@ import pytest
 from rtmw.errors import RecordingDamaged, RecordingError
 from rtmw.recording import Recording
 from rtmw.recording.contents import Cause
+from rtmw.recording.recordings import info
 from rtmw.recording.tools.check import check
 from rtmw.recording.tools.copying import Section, cut, merge
-from rtmw.recording.tools.info import info, run_of
+from rtmw.recording.tools.info import run_of
 from tests.recordings import BEGIN_NS, MS, SECOND, Maker, New, Old, numbered
 
 
