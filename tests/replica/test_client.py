@@ -368,7 +368,7 @@ def test_settings_that_lost_their_keys_are_not_taken_in(tmp_path: Path) -> None:
 def test_a_node_that_is_no_member_does_not_speak_for_those_that_are_not_reached(tmp_path: Path) -> None:
     with Here(tmp_path, "a") as nodes:
         with pytest.raises(rtmw.SessionError, match=r"node a has no log 'x'.*127.0.0.1:1: Connect call failed"):
-            rtmw.Log.connect("x", nodes=[*nodes.places, "127.0.0.1:1"], timeout=1)
+            rtmw.Log.connect("x", nodes=[*nodes.places, "127.0.0.1:1"], timeout=5)
         with pytest.raises(rtmw.LogError, match="node a has no log 'x'"):
             rtmw.Log.connect("x", nodes=nodes.places, timeout=20)
 
