@@ -101,7 +101,7 @@ class Entry:
 
     kind: str
     head: bytes
-    """The first 35 bytes of the order's frame, as `` makes them; END and OVER have those of their order."""
+    """The first 35 bytes of the order's frame, as `Frame.head` has them; END and OVER have those of their order."""
     body: bytes = b""
     at: int64 = 0
     """ORDER: wall time in nanoseconds. OVER: the position of the CAME row of the order."""

@@ -219,7 +219,8 @@ class Frame:
     @cached_property
     def head(self) -> bytes:
         """This frame but for its header and its data, as rows and the second format have it."""
-        return b"".join((self.source, self.destination, self.stamp, self.checksum or UNSUMMED, self.type, self.command))
+        checksum = self.checksum.rjust(SUM, b"\0")
+        return b"".join((self.source, self.destination, self.stamp, checksum, self.type, self.command))
 
     @cached_property
     def digest(self) -> bytes:
@@ -239,7 +240,7 @@ class Frame:
     def receipt(self, stamp: bytes, form: Form = FORM) -> Frame:
         """The receipt for this order: its addresses are swapped, and its data is the order's stamp and checksum.
         `stamp`: when the order came."""
-        return receipt_of(self.head, stamp, form)
+        return frame_of(_answering(self.head, stamp, form), self.stamp + self.checksum)
 
     def alert(self, stamp: bytes, cause: str, form: Form = FORM) -> Frame:
         """To the source of an order that came, on behalf of its destination: what failed, in words."""
@@ -378,8 +379,12 @@ def frame_of(head: bytes, body: bytes) -> Frame:
 
 def receipt_of(head: bytes, stamp: bytes, form: Form = FORM) -> Frame:
     """The receipt for the order with this head: its data is the order's stamp and checksum."""
-    to = head[ADDRESS : 2 * ADDRESS] + head[:ADDRESS]
-    return frame_of(to + stamp + UNSUMMED + form.answer + head[-1:], head[2 * ADDRESS : -2])
+    return frame_of(_answering(head, stamp, form), head[2 * ADDRESS : -2])
+
+
+def _answering(head: bytes, stamp: bytes, form: Form) -> bytes:
+    """The head of a receipt for the order with this head."""
+    return head[ADDRESS : 2 * ADDRESS] + head[:ADDRESS] + stamp + UNSUMMED + form.answer + head[-1:]
 
 
 # ---- the second format ----

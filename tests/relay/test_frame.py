@@ -207,3 +207,9 @@ def test_an_address_is_four_letters_or_any_bytes() -> None:
         assert readable(address_of(text)) == text
     assert address_of("EWR") == b"EWR "
     assert ANSWERED == 25
+
+
+def test_a_frame_without_a_checksum_has_no_receipt_that_could_name_it() -> None:
+    made = Frame("AODB", "GATE", STAMP, "O", "I", b"gate 12")
+    with pytest.raises(FrameError, match="an answer of 22 bytes; it begins with the 25 of what it answers"):
+        made.receipt(STAMP).encode()
