@@ -229,7 +229,7 @@ def test_a_change_that_came_too_late_for_its_caller_is_shown_by_the_next_read(tm
         assert await store.read(LOG)
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
-            store.timeout = 1e-3  # the caller goes, and its thread still waits for the lock
+            store.timeout = 0.5  # the caller goes, and its thread still waits for the lock, for 8 s at most
             assert (await store.change(LOG, 1, b"late", {})).outcome is Outcome.UNKNOWN
             store.timeout = 10.0
         assert await store.read(LOG) == (2, b"late", {})

@@ -42,7 +42,7 @@ class Harmed(Wired):
             if found and (found["master"] == BAD) != is_master:
                 moved(self, **({"to": BAD} if is_master else {"off": BAD}))
                 return False
-            return is_whole(self)
+            return len(found.get("in_sync", ())) == len(self.names)
 
         until(is_so, PATIENCE_S, self.said)
 
