@@ -6,6 +6,7 @@ import importlib
 import re
 import textwrap
 from collections.abc import Iterator
+from copy import copy
 from pathlib import Path
 
 import griffe
@@ -15,14 +16,13 @@ PAGE = ROOT / "docs" / "api.md"
 
 HEAD = """# API reference
 
-The public API, from the docstrings. `python -m tests.api_reference` writes this page, and a test holds the two
-together. The pages beside it say how the parts work: [README](../README.md), [recording.md](recording.md),
-[log.md](log.md), [spark.md](spark.md), [node.md](node.md), [realtime.md](realtime.md). For C and C++:
-`rtmw/shm/rtmw.h`.
+The public API, from the docstrings: `python -m tests.api_reference` writes this page. [The index](README.md) names the
+pages that say how the parts work. For C and C++: `rtmw/shm/rtmw.h`.
 
 Times are seconds, and names that end in `_ns` are nanoseconds. Sizes are bytes. Every error is an `RtmwError`, or a
-`ValueError` or `TypeError` for an argument that cannot be. `(…)` stands for the parameters and result of the call
-without `_async`.
+`ValueError` or `TypeError` for an argument that cannot be. A parameter that may be left out shows its default in place
+of its type, which `help` shows. A call without `->` returns nothing. `(…)` stands for the parameters and result of the
+call without `_async`.
 """
 
 SECTIONS = {
@@ -59,6 +59,21 @@ ROWS = {"Numbers of a size"}
 WIDTH = 118
 MADE = {"LogRecords", "LogBatch", "LogBatches", "Appended", "Letter", "Dispatch", "Order", "Savepoint"}
 """Classes of which rtmw makes the objects, beside those whose docstring says so: no program calls them."""
+INTERNAL = {
+    "Client.closed_error",
+    "Domain.adopt",
+    "Domain.is_usable",
+    "Domain.region",
+    "LogBatch.rows",
+    "realtime.memory_not_locked",
+    "Recording.as_published",
+    "Recording.compresses_messages",
+    "Recording.described",
+    "Recording.lacks_end",
+    "Recording.read_stored",
+    "Retention.numbers",
+}
+"""What modules of rtmw use of each other, though its name has no underscore."""
 SHORT = 8
 """A line of at most so many words is shown each time."""
 WHOLE: dict[str, bool] = {"break_long_words": False, "break_on_hyphens": False}
@@ -143,6 +158,8 @@ def members(name: str, home: griffe.Object, homes: dict[str, str]) -> Iterator[s
     for member, one in home.all_members.items():
         if member.startswith("_") or (home.is_module and not is_exported(home, member, one)):
             continue
+        if f"{home.name}.{member}" in INTERNAL:
+            continue
         target = resolved(one)
         same = home.all_members.get(member.removesuffix("_async"))
         if target.is_function and member.endswith("_async") and same is not None:
@@ -174,7 +191,7 @@ def row(name: str, found: griffe.Object, like: griffe.Object | None = None) -> s
         name += "(…)" if like is not None and signature(like) == signature(found) else signature(found)
     elif found.is_attribute and getattr(found, "annotation", None):
         name += f": {found.annotation}"
-    return bullet(f"`{name}`" + (f" · {text}" if text else ""))
+    return bullet(f"`{name}`" + (f": {text}" if text else ""))
 
 
 def bullet(text: str) -> str:
@@ -186,10 +203,15 @@ def is_exported(module: griffe.Object, name: str, member: griffe.Object | griffe
 
 
 def signature(function: griffe.Object) -> str:
-    """Parameters and result, without the name."""
+    """Parameters and result, without the name. A default stands in place of the type."""
     assert isinstance(function, griffe.Function)
-    text = function.signature().removeprefix(function.name).replace("(/, ", "(").replace("(/)", "()")
-    return text.removesuffix(" -> None") if function.name == "__init__" else text
+    shown = copy(function)
+    shown.parameters = griffe.Parameters(*map(copy, function.parameters))
+    for parameter in shown.parameters:
+        if parameter.default is not None and not parameter.kind.value.startswith("variadic"):
+            parameter.annotation = None
+    text = shown.signature().removeprefix(function.name).replace("(/, ", "(").replace("(/)", "()")
+    return text.removesuffix(" -> None")
 
 
 def docstring(found: griffe.Object) -> str:
