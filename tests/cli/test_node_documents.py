@@ -1,4 +1,4 @@
-"""Documents that real nodes told, and what the commands show of each: `--json` and text, to the byte.
+"""Documents that real nodes told, and what the commands show of each: `--json` to the byte, and text but for widths.
 
 `node_documents/NAME.json` is the document, as it went over the topic. `NAME.shown` is all that is shown of it; with
 RTMW_SHOWN_ANEW=1 in the environment this test writes it again.
@@ -64,7 +64,7 @@ def shown(document: str, run: Run, domain: rtmw.Domain) -> str:
     parts += ["---- node doctor --json\n", *(f"{json.dumps(one)}\n" for one in checks)]
     parts.append(f"---- metrics\n{metrics(document)}")
     text = "".join(parts).replace(f'"domain": {domain.id}, "t', '"domain": 0, "t')
-    text = re.sub(rf"\b{os.getpid()}\b", pid, text)
+    text = re.sub(" {2,}", "  ", re.sub(rf"\b{os.getpid()}\b", pid, text))  # columns are as wide as process ids
     text = re.sub(r'"told_ns": \d+', re.search(r'"told_ns": \d+', document)[0], text)  # type: ignore[index]
     return re.sub(r'"silent_s": [-0-9.e]+\}\n', '"silent_s": 0}\n', text).replace(f"Domain {domain.id}:", "Domain 0:")
 
