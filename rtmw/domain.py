@@ -71,13 +71,12 @@ class Domain(Closing):
 
     `id`: 0 to 232; None: the environment's RTMW_DOMAIN, else 0. `pool`: size of the message-block pool when this call
     creates the domain ("64M", or bytes). `reserve`: the share of that pool, and of the messages it can hold, which
-    only priorities above 3 may use, so that what is urgent finds room when RELIABLE subscribers that stand still need
-    all the rest; 7 may use all of it, 6 three quarters, 5 a half, 4 a quarter. `group`: a Unix group, by name or
-    number, whose users may attach, too, when this call creates the domain; else only the user may who creates it.
-    A user who may attach can read and corrupt all of it. A domain that exists keeps its own pool, reserve and group.
-    `create=False`: DomainNotFound if nobody has created it.
-    `observe=True`: attach to look on, with `rtmw.observe`: a domain that exists, read-only, and without one of the 127
-    places that it has for processes. Publishers and subscribers refuse such a Domain.
+    only priorities above 3 may use: 7 all of it, 6 three quarters, 5 a half, 4 a quarter. `group`: a Unix group, by
+    name or number, whose users may attach, too, when this call creates the domain; else only the user may who creates
+    it. A user who may attach can read and corrupt all of it. A domain that exists keeps its own pool, reserve and
+    group. `create=False`: DomainNotFound if nobody has created it. `observe=True`: attach to look on, with
+    `rtmw.observe`: a domain that exists, read-only, and without one of the 127 places that it has for processes.
+    Publishers and subscribers refuse such a Domain.
 
     Errors: ValueError (number, pool, reserve, group), DomainNotFound, VersionMismatch, RegionDamaged, AccessDenied,
     SharedMemoryFull, LimitReached, DomainError (the process is in another time namespace than the domain).

@@ -581,11 +581,9 @@ class Log(Closing, Generic[T]):
             delete_cursor(self._folder, name)
 
     def trim(self, before: int | datetime) -> int:
-        """Removes the segments before the one in which `before` lies; gives where the log begins then.
-
-        `before`: a position, or a time (with its zone), for that of the first record of then or later. Whole segments
-        go, and the last one stays, so some records before `before` may stay. Cursors are not asked. It is durable when
-        this returns; readers that stand in what is gone get LogError. LogLocked: another process writes.
+        """Removes the segments before the one in which `before` lies, a position or a time (with its zone); gives where
+        the log begins then. The last segment stays. Cursors are not asked. It is durable when this returns; readers
+        that stand in what is gone get LogError. LogLocked: another process writes.
         """
         position = self._position_of(before)
         writer = self._writer or self._begin_to_write()

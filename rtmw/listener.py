@@ -64,9 +64,8 @@ class Listener(Closing, Generic[T]):
     """Made by `Subscriber.listen`. The callback runs in the listener's thread, one message at a time. It is a function
     that is not async: TypeError for another one.
 
-    An exception of the callback is logged with its traceback and counted in `errors`; the listener goes on. That holds
-    for SystemExit, too: `sys.exit()` ends a program only in its main thread. A callback may close the listener or the
-    subscriber. A lease that ran out is logged, and shows in the subscriber's stats.
+    An exception of the callback is logged with its traceback and counted in `errors`; the listener goes on. That
+    holds for SystemExit, too. A callback may close the listener or the subscriber.
     """
 
     def __init__(

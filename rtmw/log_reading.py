@@ -327,10 +327,9 @@ class LogRecord(Record, Generic[T]):
 
     def commit(self) -> None:
         """This record, and all before it, are done with: a reader with the cursor goes on behind it, also after a kill.
-
-        Commits are batched: on the disk after a tenth of a second with another commit, when the reader waits, and when
-        it is closed. With `async for` a thread writes them, so that the loop does not wait for the disk. What was not
-        there yet is delivered again. ClosedError, LogFailed; LogError: no cursor was named.
+        Commits are batched: on the disk after a tenth of a second with another commit, when the reader waits, and
+        when it is closed. What was not there yet is delivered again. ClosedError, LogFailed; LogError: no cursor was
+        named.
         """
         self._origin.commit(self.end)
 

@@ -53,9 +53,9 @@ class PublisherStats(ShownByFields):
     refused: tuple[str, ...]
     """Subscribers of the topic that are not matched, and why."""
     in_the_way: tuple[str, ...]
-    """RELIABLE subscribers whose queue is full at present, in the priority of the message that was refused last: their
-    programs, and how much is unread. If memory was what that message or loan lacked, and nothing was published since:
-    those of any topic that have something unread. At most 64."""
+    """RELIABLE subscribers in the way of the message that was refused last, 64 at most: their programs, and how much is
+    unread. If that message lacked memory: those of any topic.
+    """
 
 
 def check_count(name: str, value: int, least: int) -> int:
@@ -198,8 +198,8 @@ class Publisher(shm.Publisher[T], Closing):
         return await _published_in_turn()(self, self._max_blocking, value, options)
 
     def wait_for_subscribers(self, count: int = 1, timeout: float | None = None) -> bool:
-        """Wait until at least `count` subscribers are matched, which it looks at a hundred times a second. False: not
-        within `timeout` seconds; None: no limit, and the reason is logged after 2 s.
+        """Wait until at least `count` subscribers are matched. False: not within `timeout` seconds; None: no limit, and
+        the reason is logged after 2 s.
         """
         check_seconds("timeout", timeout)
         end = None if timeout is None else CLOCK.monotonic() + timeout
@@ -221,9 +221,8 @@ class Publisher(shm.Publisher[T], Closing):
         return "; ".join(stats.refused) or found
 
     def close(self, *, forget: bool = False) -> None:
-        """Give the endpoint back. Its messages stay in the queues, and the last `history` of them stay for late
-        subscribers until other topics need the memory or the slot. `forget`: late subscribers get nothing of what
-        the topic keeps, unless it has another publisher; subscribers that are there take what they have not read.
+        """Give the endpoint back. What is unread stays, and what it keeps stays for late subscribers as `history` says.
+        `forget`: late subscribers get nothing of that, unless the topic has another publisher.
         """
         if forget:
             self._forget()

@@ -10,8 +10,8 @@ from rtmw.errors import NotPermitted
 def run_fifo(priority: int = 50) -> None:
     """Make the calling thread a real-time one: it runs before every ordinary thread, until it sleeps.
 
-    `priority`: 1 to 99, of SCHED_FIFO; 50 is what interrupts have where they are threads, so 1 to 49 is below them. A
-    thread that never sleeps starves its core: use a `spin` of 0, or leave it a core of its own.
+    `priority`: 1 to 99, of SCHED_FIFO; interrupts that are threads have 50. A thread that never sleeps starves its
+    core: use a `spin` of 0, or leave it a core of its own.
 
     Errors: ValueError, NotPermitted.
     """

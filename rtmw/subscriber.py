@@ -49,8 +49,9 @@ class SubscriberStats(ShownByFields):
     waiting: int
     """Messages in the queues that it gets, and has not taken yet."""
     missed: int
-    """Messages that were evicted before it took them: beyond its depth, or because the pool was full; that were lost
-    between hosts; with RELIABLE, those after its lease had run out."""
+    """Messages that were evicted before it took them, that were lost between hosts, or that came after its lease had
+    run out.
+    """
     expired: int
     """Messages that it did not get because their lifetime was over."""
     thinned: int
@@ -210,16 +211,15 @@ class Subscriber(shm.Subscriber[T], Closing):
 
     @property
     def publishers(self) -> int:
-        """Publishers that are matched with it at present; one on another host counts once the node here publishes
-        for it. A look at the tables of the domain: not for each message."""
+        """Publishers that are matched with it at present; one on another host counts once the node here publishes for
+        it.
+        """
         if self.closed:
             raise ClosedError(f"topic {self.topic!r}: used after close()")
         return heard(self._domain.region, self._request())
 
     def wait_for_publishers(self, count: int = 1, timeout: float | None = None) -> bool:
-        """Wait until at least `count` publishers are matched, which it looks at a hundred times a second. False: not
-        within `timeout` seconds; None: no limit, and the reason is logged after 2 s.
-        """
+        """Wait until at least `count` publishers are matched, as `Publisher.wait_for_subscribers` does."""
         check_seconds("timeout", timeout)
         end = None if timeout is None else CLOCK.monotonic() + timeout
         told = WaitLog(self.topic, "a publisher")
@@ -258,7 +258,7 @@ class Subscriber(shm.Subscriber[T], Closing):
         self, callback: Callable[[shm.Sample[T]], object], on_deadline: Callable[[], object] | None = None
     ) -> Listener[T]:
         """Call back for each message, from a thread of the listener's own; see Listener. TypeError for a coroutine
-        function, which no thread would await: that is what `async for` is for.
+        function, for which there is `async for`.
         """
         from rtmw.listener import Listener
 

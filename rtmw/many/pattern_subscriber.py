@@ -77,19 +77,14 @@ class PatternSubscriber(Merge[T], Closing):
     """Takes messages of all topics that are meant by names and patterns, also of those that come later: the highest
     priority first, then the time of publishing, over all topics.
 
-    - `patterns`: one or several names and patterns: `*` is any text, `?` a letter, `[a-z]` one of these; a whole level
-      `+` is one level, and a last level `#` that level and all below, as in MQTT. Topics of rtmw itself are meant by
-      name only.
+    - `patterns`: one or several names and patterns (docs/patterns.md), as `pump/*`, `pump/+/speed`, `pump/#`.
     - `type`: that of the messages, as of Publisher, or `rtmw.ANY`. Messages of other types are counted.
     - `exclude`: patterns of topics that are not meant. A name in `patterns` is meant all the same.
-    - `on_topic`: called with the name of each topic before its first message, by the thread that takes; for topics that
-      are there by now, before the PatternSubscriber is.
-    - all else as of Subscriber, for each topic by itself: `min_interval`, `deadline` (DeadlineMissed names the topic),
-      `reliability`, `depth`, `lease`, and `history`, of topics that are there by now. Of topics that come later it gets
-      all that they have kept. `spin` is not used.
+    - `on_topic`: called with the name of each topic before its first message, by the thread that takes.
+    - all else as of Subscriber, for each topic by itself. `history` is of topics that are there by now; of those that
+      come later it gets all that they have kept. `spin` is not used.
 
-    One message of each topic is taken ahead, and lost with the process. With more than 8 topics, looking at them takes
-    a third of the time at most, so that a message that comes may be given some microseconds late.
+    One message of each topic is taken ahead, and lost with the process.
 
     Errors: TopicNameError, TypeError, UnsupportedType, ValueError, LimitReached for names, and those of Domain.
     """

@@ -23,9 +23,7 @@ _TAKES_A_WORD = ("-W", "-X", "--check-hash-based-pycs")
 
 def program(process: str) -> str:
     """The name of a program without its interpreter and arguments: `panel.py` of `python -u panel.py --wide`.
-
-    Of `rtmw` also which command of it: `rtmw topic echo`. `process`: what a participant is called, its command line
-    without folders.
+    `process`: what a participant is called, its command line without folders.
     """
     if process == PARKED:
         return process

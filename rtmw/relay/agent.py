@@ -366,8 +366,7 @@ class Agent(Closing):
             self._enqueue(partial(self._say_always, packet))
 
     def alerts(self) -> list[str]:
-        """What the relay has told since the last call that is about no `Dispatch` of this process, in words: of orders
-        of an earlier one, with their ids, of subscriptions, of settings."""
+        """What the relay has told since the last call that is about no `Dispatch` of this process, in words."""
         return [self._alerts.popleft() for _ in range(len(self._alerts))]
 
     def stats(self) -> dict[str, int]:

@@ -468,8 +468,9 @@ class Client(Closing, Generic[Q, R]):
         return ClosedError(f"service {self.name!r}: the Client was closed")
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until there is a server; it looks a hundred times a second. False: not within `timeout` seconds; None:
-        no limit, and the reason is logged after 2 s."""
+        """Wait until there is a server. False: not within `timeout` seconds; None: no limit, and the reason is logged
+        after 2 s.
+        """
         check_seconds("timeout", timeout)
         end = math.inf if timeout is None else monotonic() + timeout
         line, told = self._line, WaitLog(self.name, "a server")

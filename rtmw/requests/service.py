@@ -145,9 +145,9 @@ class Service(Closing, Generic[Q, R]):
     """Answers the requests under a name, which one program of a domain and its hosts does at a time.
 
     - `name`: of its topics NAME/request and NAME/reply/…; as a topic is called.
-    - `handler`: is called with the value of a request, and returns that of the reply. A generator yields the replies
-      of a stream. Where nobody waits any more, or the service is closed, a generator is closed at its next `yield`.
-      `async def`: it runs in tasks of the running event loop, and is cancelled.
+    - `handler`: is called with the value of a request, and returns that of the reply, or yields the replies of a
+      stream. Where nobody waits any more, a generator is closed at its next `yield`. `async def`: it runs in tasks of
+      the running event loop, and is cancelled.
     - `request`, `reply`: types, as of Publisher.
     - `workers`: calls that are served at a time, each in a thread, or in a task.
     - `domain`: as of Publisher.

@@ -298,10 +298,7 @@ def register(session: SparkSession) -> SparkSession:
     """Make the format "rtmw" known to a session that was made elsewhere, whose settings stay as they are.
 
     On one machine its workers run this Python from now on. On a cluster, and on the server of a session of Spark
-    Connect, a task looks whether the workers find rtmw.
-    `where` on `spark.read.format("rtmw")` reads all, unless `spark.sql.python.filterPushdown.enabled` is true there;
-    on `rtmw.spark.read` it reads what is asked for in any case.
-    Errors: NotInstalled, with what is missing, or to be set.
+    Connect, a task looks whether the workers find rtmw. Errors: NotInstalled, with what is missing, or to be set.
     """
     require_pyspark()
     from rtmw.spark.datasource import RtmwDataSource

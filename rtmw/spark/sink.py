@@ -609,10 +609,8 @@ def replay(rows: DataFrame, *, tasks: int | None = None, **options: Unpack[Repla
     Rows have the columns `topic` and `log_time`, and `payload` or the fields of the message, as recordings are read.
     `rate`: 1 as recorded (default), 2 twice as fast, 0 as fast as readers take it. `tasks`: publish at the same time,
     each for its share of the topics, and all of them must find a core; None: one for each core, or one on a server of
-    Spark Connect. A topic to which nobody
-    subscribed, or not as it is published, is a warning of the logger `rtmw`, and in the answer.
-
-    Errors: ValueError (columns, options), and those of the tasks as Spark reports them.
+    Spark Connect. A topic to which nobody subscribed is a warning of the logger `rtmw`, and in the answer. Errors:
+    ValueError (columns, options), and those of the tasks as Spark reports them.
     """
     begin = CLOCK.monotonic()
     delivery = delivery_from(options)

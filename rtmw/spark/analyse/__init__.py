@@ -4,9 +4,8 @@
     analyse.rates(messages).show()
     analyse.lines(analyse.latency_over_time(messages, every=10), "time", "p99_us").savefig("latency.png")
 
-What counts is counted in whole nanoseconds, so that results are the same on one machine and on a cluster, to the last
-digit. Quantiles are nearest-rank: values that were really seen. Times are UTC; `every`, `longer` and the like are
-seconds.
+Results are the same on one machine and on a cluster, to the last digit. Times are UTC; `every`, `longer` and the like
+are seconds.
 """
 
 from __future__ import annotations

@@ -81,9 +81,8 @@ class Letter:
         return self._handed.header.length
 
     def open(self) -> IO[bytes]:
-        """The body, to be read from the front. It lies in memory up to 64 KiB, and else in a file that CONSUMED frees.
-
-        TransferError: the file is gone, because the letter was consumed, or given to another receiver.
+        """The body, to be read from the front; above 64 KiB it lies in a file that CONSUMED frees. TransferError: the
+        file is gone, because the letter was consumed, or given to another receiver.
         """
         body = self._handed.body
         if not isinstance(body, Spooled):
@@ -429,9 +428,7 @@ class Inbox(Closing):
     # ---- taking ----
 
     def take(self, timeout: float | None = None) -> Letter | None:
-        """The next letter; None: there is none within `timeout` seconds (0: at this moment; None: no limit). A core
-        that is stopped holds up the call for a second more, and no letter is lost by that.
-
+        """The next letter; None: there is none within `timeout` seconds (0: at this moment; None: no limit).
         ClosedError. CoreNotRunning: there has been no core for ten seconds.
         """
         check_seconds("timeout", timeout)

@@ -248,21 +248,19 @@ class Sender(Closing):
         priority: int = 0,
         id: Label | None = None,
     ) -> Transfer:
-        """Sends it, and returns as soon as it has reached the level `wait`.
-
-        `to`: `service` (any of its receivers), `service/pid` (one), `service/*` (each of this moment); `@node` behind
-        it for another node. `body`: bytes, a typed message as of Publisher, an rtmw.File, or a list of rtmw.Part and
-        rtmw.File, which become visible together. `delivery`: its class of reliability. `lifetime`: seconds for which it
-        waits for a receiver. `timeout`: seconds for which this call waits, for room among the requests without an
-        answer, for the core to take a large body, and for the level together. None, or math.inf: no limit. `priority`:
-        0 to 7; 7 first. `id`: text, bytes or a whole number, which makes the send idempotent: if one of the last 65,536
-        sends with an id by a sender of this name has this one, nothing is sent, and the answer is that transfer, which
-        is followed from here, too. With Delivery.LOG that holds over crashes; else while the core lives.
-
-        TransferRefused: it was not accepted, will never reach the level, or something else has this id. SourceChanged:
-        a file was written to before it was sent. TimeoutError: it has not reached it yet, and goes on; or the core did
-        not take it in time, and it will not be sent. ValueError, TypeMismatch: nothing was sent. CoreNotRunning: there
-        has been no core for ten seconds; transfers that a core has taken go on when one is there.
+        """Sends it, and returns as soon as it has reached the level `wait`. `to`: `service` (any of its receivers),
+        `service/pid` (one), `service/*` (each of this moment); `@node` behind it for another node. `body`: bytes, a
+        typed message as of Publisher, an rtmw.File, or a list of rtmw.Part and rtmw.File, which become visible
+        together. `delivery`: its class of reliability. `lifetime`: seconds for which it waits for a receiver.
+        `timeout`: seconds for which this call waits, for room among the requests without an answer, for the core to
+        take a large body, and for the level together. None, or math.inf: no limit. `priority`: 0 to 7; 7 first. `id`:
+        text, bytes or a whole number, which makes the send idempotent: if one of the last 65,536 sends with an id by
+        a sender of this name has this one, nothing is sent, and the answer is that transfer. With Delivery.LOG that
+        holds over crashes; else while the core lives. TransferRefused: it was not accepted, will never reach the
+        level, or something else has this id. SourceChanged: a file was written to before it was sent. TimeoutError:
+        it has not reached the level yet, and goes on; or the core did not take it in time, and it will not be sent.
+        ValueError, TypeMismatch: nothing was sent. CoreNotRunning: there has been no core for ten seconds; what a
+        core has taken goes on.
         """
         if body.__class__ is not bytes:
             body = encoded(body)
@@ -347,19 +345,14 @@ class Sender(Closing):
     ) -> list[Transfer]:
         """Sends a letter for each body, in their order, and returns when each of them has reached the level `wait`.
 
-        Each is a transfer of its own, with all that `send` says of it: bodies of any kind, the same options, no id.
-        Bodies up to 4,095 bytes go to the core together, up to 128 in a frame, which takes a fraction of the time of a
-        `send` for each, best if they have one size. Larger ones, files, composites, and all to `service/*` go one by
-        one, in their place. While 1,024 requests of this program or more have no answer, the call waits before it
-        sends more.
-
-        ValueError, TypeMismatch and so on: a body cannot be sent; its index is a note of the error, and nothing was
-        sent. The other errors have `transfers`, the letters that were sent: in order, from the first one on.
-        TransferRefused: all letters are over, and some were not accepted or will never reach the level; it says how
-        many, and why the first one. TransferError: the same, and of some nobody knows whether they were accepted, or
-        their source has changed. BatchTimeout, a TimeoutError: not all have reached the level within `timeout` seconds;
-        those that were sent go on, and those behind them will not be sent. CoreNotRunning: there has been no core for
-        ten seconds; those that were sent go on when one is there.
+        Each is a transfer of its own, with the options of `send`, and no id. Bodies up to 4,095 bytes go to the core
+        together, which takes a fraction of the time of a `send` for each. ValueError, TypeMismatch and so on: a body
+        cannot be sent; its index is a note of the error, and nothing was sent. The other errors have `transfers`, the
+        letters that were sent: in order, from the first one on. TransferRefused: all letters are over, and some were
+        not accepted or will never reach the level; it says how many, and why the first one. TransferError: the same,
+        and of some nobody knows whether they were accepted, or their source has changed. BatchTimeout, a
+        TimeoutError: not all have reached the level within `timeout` seconds; those that were sent go on, the rest
+        will not be sent. CoreNotRunning: there has been no core for ten seconds.
         """
         options = SendOptions(delivery, wait, lifetime, timeout, priority, None)
         return send_batch(self, to, bodies, options)
@@ -447,8 +440,8 @@ class Sender(Closing):
     def events(self) -> Iterator[TransferEvent]:
         """Transfers of this sender that went wrong, as it happens; it ends when the sender is closed.
 
-        Refused, expired, cancelled, dead letters, unknown after a restart of the core (of transfers that the program
-        keeps), and transactions that were undone. Each once; the last 4,096 are kept.
+        They were refused, have expired, were cancelled, are dead letters or unknown, or their transaction was undone.
+        Each comes once; the last 4,096 are kept.
         """
         return iter(self._news)
 

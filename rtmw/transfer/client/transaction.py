@@ -38,10 +38,9 @@ class Savepoint:
 class Transaction:
     """Made by `Sender.transaction`. Nobody sees what it sends, nor gets what it has taken, until it is committed.
 
-    As a `with` block it is committed at the end, and undone after an exception. All that it sends is logged, whatever
-    its delivery; it takes only what is logged. It is undone as a whole when it is open for longer than 60 seconds, or
-    becomes too large, and when its program or its core ends: then its calls raise TransferError, which says why.
-    One thread at a time.
+    As a `with` block it is committed at the end, and undone after an exception. All that it sends is logged; it takes
+    only what is logged. It is undone as a whole when it is open for longer than 60 seconds, or becomes too large, and
+    when its program or its core ends: then its calls raise TransferError. One thread at a time.
     """
 
     def __init__(self, sender: Sender) -> None:

@@ -39,12 +39,11 @@ class Progress:
     state: TransferState
     bytes: int
     """While HELD: bytes of the body that the core of this host has. Then: bytes of the content that the core of the
-    receiver has, as far as that has said so; for another node, and for files, this is told a few times a second while
-    it goes. A letter up to 64 KiB is there as a whole, or not at all. If the other core is started anew, it may have
-    less than before. With `service/*`, it is the receiver that has least."""
+    receiver has, as far as that has said so. A letter up to 64 KiB is there as a whole, or not at all. With
+    `service/*`, it is the receiver that has least.
+    """
     total: int
-    """While HELD: the bytes of the body, where files are only named. Then: those of the content, which are those of its
-    parts, with the files as large as they were when it was accepted."""
+    """While HELD: the bytes of the body, where files are only named. Then: those of the content, files included."""
 
     @property
     def share(self) -> float:
@@ -214,7 +213,8 @@ class Transfer:
 
     def cancel(self) -> bool:
         """True: nobody gets it. False: it was handed over already, or has ended; or it may be at a node that is not
-        connected, and is cancelled there when it is connected again, if nobody has taken it by then."""
+        connected, and is cancelled there later, if nobody has taken it by then.
+        """
         line = self._sender._line
         if self._place is not None:
             line.wait_until(lambda: self._is_over(Level.ACCEPTED), None)
