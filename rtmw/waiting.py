@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeAlias
 
-__all__ = ["Asleep", "Loop", "Signal", "Waiting", "finish", "woken"]
+__all__ = ["Asleep", "Loop", "Signal", "Waiting", "finish", "finish_in", "woken"]
 
 Met: TypeAlias = Callable[[], bool]
 Loop: TypeAlias = asyncio.AbstractEventLoop
@@ -163,6 +163,19 @@ class Waiting:
         for loop, futures in tasks.items():
             with suppress(RuntimeError):  # the loop was closed
                 loop.call_soon_threadsafe(finish, futures)
+
+
+def finish_in(loop: Loop, futures: list[asyncio.Future[None]]) -> None:
+    """Ends waits of one event loop, from any thread: at once in that loop itself, without a system call. RuntimeError:
+    the loop was closed."""
+    try:
+        is_here = asyncio.get_running_loop() is loop
+    except RuntimeError:
+        is_here = False
+    if is_here:
+        finish(futures)
+    else:
+        loop.call_soon_threadsafe(finish, futures)
 
 
 def finish(futures: list[asyncio.Future[None]]) -> None:

@@ -31,7 +31,7 @@ from rtmw.qos import check_seconds
 from rtmw.requests import wire
 from rtmw.requests._calls import Call, Line
 from rtmw.requests.wire import CANCEL, IN_LOOP, IN_THREAD, Envelope, InThread
-from rtmw.waiting import Asleep, Loop, finish, woken
+from rtmw.waiting import Asleep, Loop, finish_in, woken
 
 __all__ = ["Client", "ClientStats", "Stream"]
 
@@ -259,7 +259,9 @@ class _Line(Line):
                 await woken(future, min(left, LEAD_S))
             elif self.take(0.0):
                 self.heads[loop] = call
-                if not call.is_ready:
+                if call.is_ready:  # else a task whose replies come at once would leave the others of its loop waiting
+                    await asyncio.sleep(0)
+                else:
                     await wakeup(self.replies, self.domain.region, min(left, WATCH_S), future)
             else:  # a thread takes, and wakes one task of this loop at the end
                 self.heads.pop(loop, None)
@@ -279,7 +281,7 @@ class _Line(Line):
 
     def _wake(self, loop: Loop, future: asyncio.Future[None]) -> None:
         try:
-            loop.call_soon_threadsafe(finish, [future])
+            finish_in(loop, [future])
         except RuntimeError:  # the loop was closed: nobody waits there any more
             self.heads.pop(loop, None)
             for call in list(self.calls.values()):

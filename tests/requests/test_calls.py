@@ -421,6 +421,34 @@ def test_threads_that_call_at_once_each_get_their_own_answer() -> None:
     assert wrong == []
 
 
+def test_a_task_whose_replies_come_at_once_leaves_the_others_of_its_loop_their_turn(
+    spawn: Spawn,
+) -> None:
+    async def call(number: int) -> None:
+        while counts[number] < 400:
+            await calls.call_async(Goal(number), timeout=LONG)
+            counts[number] += 1
+        fewest.append(min(counts))
+
+    async def run() -> None:
+        await asyncio.gather(*map(call, range(len(counts))))
+
+    counts, fewest = [0] * 16, list[int]()
+    quick = """
+import time
+from tests.requests.common import double, service
+
+with service(double):
+    print("ready", flush=True)
+    time.sleep(600)
+"""
+    server(spawn, quick)
+    with client() as calls:
+        assert calls.wait(LONG)
+        asyncio.run(run())
+    assert fewest[0] > 200
+
+
 def test_clients_of_a_process_share_one_topic_for_replies_and_the_last_one_gives_it_back(domain: rtmw.Domain) -> None:
     def topics() -> list[str]:
         return [topic.name for topic in observe.topics(domain) if topic.subscribers]
