@@ -174,11 +174,11 @@ static bool read_message(Line *self, PyObject *message, struct reply *reply)
 }
 
 /* The class of the value has refused it: the call ends with that error. The head lies as wire.py says. */
-static bool read_refused(Line *self, const rtmw_message *message, struct reply *reply)
+static bool read_refused(const rtmw_message *message, struct reply *reply)
 {
     PyObject *type, *error, *traceback;
     unsigned long long head[2];
-    if (!PyErr_ExceptionMatches(self->state->value_mismatch) || message->size < 4 + sizeof head) return false;
+    if (message->size < 4 + sizeof head) return false;
     PyErr_Fetch(&type, &error, &traceback);
     PyErr_NormalizeException(&type, &error, &traceback);
     Py_XDECREF(type);
@@ -221,42 +221,68 @@ static bool deliver(Line *self, Call *call, struct reply *reply)
     return wake(call);
 }
 
+/* The message of a sample. false: an exception is set. */
 static bool read_reply(Line *self, PyObject *sample, struct reply *reply)
 {
     reply_clear(reply);
     *reply = (struct reply){NULL, NULL, NULL, 0, 0};
     PyObject *message = PyObject_GetAttr(sample, self->state->value);
-    bool is_read =
-        (message && read_message(self, message, reply)) || read_refused(self, &((Sample *)sample)->core, reply);
+    bool is_read = message && read_message(self, message, reply);
     Py_XDECREF(message);
     return is_read;
 }
 
-/* A handler of a signal may raise while a value is read, of which another thread may have the call: the reply is read
- * again, and the error goes on behind that. It may also call, and then takes this reply before those behind it. */
+/* Raises what the class raised when it refused a value. */
+static void raise_cause(PyObject *type, PyObject *error, PyObject *traceback)
+{
+    PyErr_NormalizeException(&type, &error, &traceback);
+    PyObject *cause = PyException_GetCause(error);
+    if (!cause) return PyErr_Restore(type, error, traceback);
+    PyErr_SetObject((PyObject *)Py_TYPE(cause), cause);
+    Py_DECREF(cause);
+    Py_XDECREF(type);
+    Py_DECREF(error);
+    Py_XDECREF(traceback);
+}
+
+/* A reply whose reading raised is read again, for a handler of a signal may have raised, and another thread may have
+ * the call. If that succeeds, or the class of the value refuses it only now, what the handler raised goes on behind it.
+ * What the class refuses twice is the error of the call. A handler may also call, and then takes this reply before those
+ * behind it. */
 static bool hand_over(Line *self, PyObject *sample)
 {
     struct reply reply = {NULL, NULL, NULL, 0, 0};
-    PyObject *type = NULL, *error = NULL, *traceback = NULL;
+    PyObject *type = NULL, *error = NULL, *traceback = NULL, *mismatch = self->state->value_mismatch;
+    bool was_refused = false, is_refused = false;
     self->reading = sample;
     bool is_read = read_reply(self, sample, &reply);
     if (!is_read && self->reading == sample) {
+        was_refused = PyErr_ExceptionMatches(mismatch);
         PyErr_Fetch(&type, &error, &traceback);
         is_read = read_reply(self, sample, &reply);
-        if (!is_read) PyErr_Clear();
+        is_refused = !is_read && PyErr_ExceptionMatches(mismatch) && read_refused(&((Sample *)sample)->core, &reply);
+        if (!is_read && !is_refused) PyErr_Clear();
     }
-    is_read = is_read && self->reading == sample;
+    bool is_told = (is_read || is_refused) && self->reading == sample;
     if (self->reading == sample) self->reading = NULL;
-    Call *call = is_read ? (Call *)PyDict_GetItemWithError(self->calls, reply.number) : NULL;
+    Call *call = is_told ? (Call *)PyDict_GetItemWithError(self->calls, reply.number) : NULL;
     if (call && reply.client == self->id) {
         Py_INCREF((PyObject *)call);
         deliver(self, call, &reply);
         Py_DECREF((PyObject *)call);
-    } else if (is_read) {
+    } else if (is_told) {
         self->late++;
     }
     reply_clear(&reply);
-    if (type) PyErr_Restore(type, error, traceback);
+    if (was_refused && is_refused) {
+        Py_XDECREF(type);
+        Py_XDECREF(error);
+        Py_XDECREF(traceback);
+    } else if (was_refused && is_read) {
+        raise_cause(type, error, traceback);
+    } else if (type) {
+        PyErr_Restore(type, error, traceback);
+    }
     return !PyErr_Occurred();
 }
 

@@ -39,38 +39,70 @@ class Interrupted(BaseException):
     pass
 
 
+class Alarm(Exception):
+    """An error that may be one of the class whose value is read."""
+
+
 def interrupt() -> None:
     raise Interrupted
 
 
-def test_a_reply_that_was_being_read_when_a_handler_of_a_signal_raised_is_given_to_its_call() -> None:
-    def handler(goal: Goal) -> Read:
-        assert released[goal.count].wait(LONG)
+class Taking:
+    """A thread `takes` waits for the reply to its call, and another one waits meanwhile."""
+
+    def __init__(self, caller: rtmw.Client[Goal, Read]) -> None:
+        self.caller = caller
+        self.released = [threading.Event(), threading.Event()]
+        """What the handler waits for, by the number of the call."""
+        self.results = list[Read]()
+        self.raised = list[BaseException]()
+
+    def handle(self, goal: Goal) -> Read:
+        assert self.released[goal.count].wait(LONG)
         return Read(goal.count)
 
-    def take() -> None:
-        with suppress(Interrupted):
-            results.append(caller.call(Goal(0), timeout=LONG))
+    def call(self, number: int) -> None:
+        try:
+            self.results.append(self.caller.call(Goal(number), timeout=LONG))
+        except (Interrupted, Alarm, rtmw.ValueMismatch) as error:
+            self.raised.append(error)
 
-    released, results = [threading.Event(), threading.Event()], list[Read]()
-    during[:] = [interrupt]
-    with (
-        rtmw.Service("arm", handler, request=Goal, reply=Read, workers=2),
-        rtmw.Client("arm", request=Goal, reply=Read) as caller,
-    ):
-        assert caller.wait(LONG)
-        takes = threading.Thread(target=take, name="takes")
+    def begin(self, number: int) -> tuple[threading.Thread, threading.Thread]:
+        """The thread that takes, with the call of this number, and the one that waits, with the other."""
+        takes = threading.Thread(target=self.call, args=(number,), name="takes")
         takes.start()
-        eventually(lambda: caller._line.taker == takes.ident)
-        other = threading.Thread(target=lambda: results.append(caller.call(Goal(1), timeout=LONG)))
+        eventually(lambda: self.caller._line.taker == takes.ident)
+        other = threading.Thread(target=self.call, args=(1 - number,))
         other.start()
-        eventually(lambda: caller.stats().waiting == 2)
-        released[1].set()
-        other.join()
-        released[0].set()
-        takes.join()
-        assert Read(1) in results
-        assert caller.stats().waiting == 0
+        eventually(lambda: any(call.wake is not None for call in list(self.caller._line.calls.values())))
+        return takes, other
+
+
+@pytest.fixture
+def taking(domain: rtmw.Domain) -> Iterator[Taking]:
+    with rtmw.Client("arm", request=Goal, reply=Read) as caller:
+        made = Taking(caller)
+        with rtmw.Service("arm", made.handle, request=Goal, reply=Read, workers=2):
+            assert caller.wait(LONG)
+            yield made
+
+
+@pytest.mark.parametrize("error", [Interrupted(), Alarm("now")])
+def test_a_reply_that_was_being_read_when_a_handler_of_a_signal_raised_is_given_to_its_call(
+    taking: Taking, error: BaseException
+) -> None:
+    def interrupted() -> None:
+        raise error
+
+    during[:] = [interrupted]
+    takes, other = taking.begin(0)
+    taking.released[1].set()
+    other.join()
+    taking.released[0].set()
+    takes.join()
+    assert taking.results == [Read(1)]
+    assert taking.raised == [error]  # as itself, where it was raised
+    assert taking.caller.stats().waiting == 0
 
 
 def test_a_stream_keeps_its_order_though_a_handler_of_a_signal_calls_while_a_value_is_read() -> None:
@@ -114,37 +146,18 @@ def test_a_handler_of_a_signal_may_call_while_its_thread_looks_for_a_server() ->
 
 
 def test_a_thread_that_is_interrupted_while_it_takes_replies_lets_another_one_take(
-    monkeypatch: pytest.MonkeyPatch,
+    taking: Taking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def handler(goal: Goal) -> Read:
-        assert released[goal.count].wait(LONG)
-        return Read(goal.count)
-
-    def take() -> None:
-        with suppress(Interrupted):
-            caller.call(Goal(1), timeout=LONG)
-
     monkeypatch.setattr(calling, "LEAD_S", 60.0)  # so that the other one is told, and does not find out by itself
     monkeypatch.setattr(calling, "WATCH_S", LONG)
-    released, results = [threading.Event(), threading.Event()], list[Read]()
     during[:] = [interrupt]
-    with (
-        rtmw.Service("arm", handler, request=Goal, reply=Read, workers=2),
-        rtmw.Client("arm", request=Goal, reply=Read) as caller,
-    ):
-        assert caller.wait(LONG)
-        takes = threading.Thread(target=take, name="takes")
-        takes.start()
-        eventually(lambda: caller._line.taker == takes.ident)
-        other = threading.Thread(target=lambda: results.append(caller.call(Goal(0), timeout=LONG)))
-        other.start()
-        eventually(lambda: any(call.wake is not None for call in list(caller._line.calls.values())))
-        released[1].set()
-        takes.join()
-        eventually(lambda: caller._line.taker == other.ident)
-        released[0].set()
-        other.join()
-        assert results == [Read(0)]
+    takes, other = taking.begin(1)
+    taking.released[1].set()
+    takes.join()
+    eventually(lambda: taking.caller._line.taker == other.ident)
+    taking.released[0].set()
+    other.join()
+    assert taking.results == [Read(0)]
 
 
 def test_calls_of_a_loop_that_was_closed_are_over_when_another_call_ends() -> None:
