@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final
 
@@ -85,6 +85,11 @@ def find_topic(domain: Domain, number: int, name: str) -> observe.TopicView:
     views = {view.name: view for view in observe.topics(domain)}
     if name in views:
         return views[name]
-    near = difflib.get_close_matches(name, views, n=3, cutoff=0.5)
-    advice = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(views) or 'no topics'}."
-    raise CommandError(f"There is no topic {name} in domain {number}; {advice}")
+    raise CommandError(f"There is no topic {name} in domain {number}; {meant(name, views, 'topics')}")
+
+
+def meant(name: str, names: Iterable[str], what: str) -> str:
+    """A clause that suggests those of the names that look like this one, or else says all; `what`: the word for them."""
+    names = list(names)
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(names) or f'no {what}'}."

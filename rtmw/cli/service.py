@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import rtmw
 from rtmw import observe
-from rtmw.cli.common import CommandError, attach, look_at
+from rtmw.cli.common import CommandError, attach, look_at, meant
 from rtmw.cli.parsing import Commands, runs, seconds
 from rtmw.cli.terminal import Table, counted, say, show, show_json
 from rtmw.cli.values import lines, to_plain
@@ -40,13 +40,9 @@ def add_call(parser: argparse.ArgumentParser) -> None:
 
 def list_services(arguments: argparse.Namespace) -> int:
     """Print the services that are served here, or called from here."""
-    from rtmw.requests.wire import request_topic, server_topic  # asyncio and more: only when it runs
-
-    end = server_topic("")
     with look_at(arguments.domain) as domain:
         views = {view.name: view for view in observe.topics(domain)}
-        signs = [name.removesuffix(end) for name, view in views.items() if name.endswith(end) and view.publishers]
-        names = [name for name in signs if _readers(views.get(request_topic(name)))]  # a replay has none
+        names = _served(views)
         rows = [_row(domain, name, views) for name in names]
     if arguments.names:
         for name in names:
@@ -59,6 +55,15 @@ def list_services(arguments: argparse.Namespace) -> int:
 
 
 _COLUMNS: Final = ("service", "served by", "request", "reply", "clients", "waiting")
+
+
+def _served(views: dict[str, observe.TopicView]) -> list[str]:
+    """The names of the services of a domain; a replay of one has nobody who reads its requests."""
+    from rtmw.requests.wire import request_topic, server_topic  # asyncio and more: only when it runs
+
+    end = server_topic("")
+    signs = [name.removesuffix(end) for name, view in views.items() if name.endswith(end) and view.publishers]
+    return [name for name in signs if _readers(views.get(request_topic(name)))]
 
 
 def _row(domain: rtmw.Domain, name: str, views: dict[str, observe.TopicView]) -> tuple[Any, ...]:
@@ -135,6 +140,9 @@ def _envelope(domain: rtmw.Domain, name: str, topic: str) -> tuple[Any, tuple[st
 
     found = [(one, data) for one, data in observe.types_in_use(domain, topic) if data is not None]
     if len(found) != 1:
-        told = f"its topic {topic} carries {', '.join(one for one, _ in found)}" if found else "nobody serves it here"
-        raise CommandError(f"Service {name} of domain {domain.id} cannot be called: {told}; see `rtmw service list`.")
+        told = f"its topic {topic} carries {', '.join(one for one, _ in found)}; see `rtmw service list`."
+        if not found:
+            names = _served({view.name: view for view in observe.topics(domain)})
+            told = f"nobody serves it here; {meant(name, names, 'services')}"
+        raise CommandError(f"Service {name} of domain {domain.id} cannot be called: {told}")
     return described(found[0][1]), _value_of(*found[0])

@@ -84,8 +84,10 @@ def test_what_goes_wrong_is_said_in_a_sentence(domain_id: int, capsys: pytest.Ca
         assert main(["service", "call", *words, "--domain", str(domain_id)]) == 1
         return capsys.readouterr().err
 
-    assert "nobody serves it here" in said("arm", "1")
+    assert "nobody serves it here; it has no services." in said("arm", "1")
     with service(broken):
+        assert "nobody serves it here; did you mean arm?" in said("amr", "1")
+        assert "it has arm." in said("gate/7", "1")
         assert "is no JSON" in said("arm", "{")
         assert "Goal" in said("arm", "3")
         assert "pause" in said("arm", '{"count": 1}')
