@@ -89,7 +89,7 @@ def find_topic(domain: Domain, number: int, name: str) -> observe.TopicView:
 
 
 def meant(name: str, names: Iterable[str], what: str) -> str:
-    """A clause that suggests those of the names that look like this one, or else says all; `what`: the word for them."""
+    """A clause that suggests the names that look like this one, or else says all; `what`: the word for them."""
     names = list(names)
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     return f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(names) or f'no {what}'}."
