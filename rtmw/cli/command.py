@@ -64,7 +64,7 @@ COMMANDS: Final[Commands] = {
     ),
     "clean": ("clean:add_arguments", "remove the shared memory of the domain"),
     "completion": (
-        "completion:add_arguments",
+        "completion:add_completion",
         "print a script that completes commands, options, topics and services in a shell",
     ),
 }

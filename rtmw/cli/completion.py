@@ -41,9 +41,9 @@ _rtmw_names() {
 }
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_completion(parser: argparse.ArgumentParser) -> None:
     parser.description = _DESCRIPTION
-    runs(parser, _print, domain=False, json=False)
+    runs(parser, _print_script, domain=False, json=False)
     parser.add_argument("shell", choices=tuple(_PREAMBLES))
 
 
@@ -53,7 +53,7 @@ _DESCRIPTION: Final = (
 )
 
 
-def _print(arguments: argparse.Namespace) -> int:
+def _print_script(arguments: argparse.Namespace) -> int:
     from rtmw.cli.command import build_parser  # which begins with the table that names this module
 
     shtab = needed("shtab", "shtab", "completion", "`rtmw completion`")

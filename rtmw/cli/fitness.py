@@ -11,7 +11,7 @@ from rtmw.cli.environment import Check
 from rtmw.cli.terminal import size
 
 CPUS = Path("/sys/devices/system/cpu")
-CLOCK = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+CLOCK_SOURCE = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 THROTTLE = Path("/proc/sys/kernel/sched_rt_runtime_us")
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 QUICK_CLOCKS = ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter")
@@ -100,6 +100,6 @@ def _huge_pages() -> Check:
 
 
 def _clock() -> Check:
-    found = _read(CLOCK) or "unknown"
+    found = _read(CLOCK_SOURCE) or "unknown"
     advice = "" if found in QUICK_CLOCKS else "reading this clock is a system call, at each publish and take; use tsc"
     return Check("clock source", found, advice)

@@ -14,7 +14,7 @@ from rtmw.patterns import is_meant
 from rtmw.recording.places import is_remote, place
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_ingest(parser: argparse.ArgumentParser) -> None:
     runs(parser, ingest, domain=False)
     add_paths(parser)
     parser.add_argument("--to", required=True, metavar="FOLDER", help="a table for each topic, partitioned by day")

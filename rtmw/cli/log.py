@@ -72,7 +72,7 @@ COMMANDS: Final[Commands] = {
         "log_store:add_arguments",
         "append each message of topics to a log, until SIGINT or SIGTERM",
     ),
-    "replay": ("log_replay:add_arguments", "publish the records of a log again, each at its time"),
+    "replay": ("log_replay:add_replay", "publish the records of a log again, each at its time"),
 }
 
 

@@ -20,8 +20,8 @@ BLOCKING_S: Final = 1.0
 DEPTH: Final = 4096
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    runs(parser, run)
+def add_replay(parser: argparse.ArgumentParser) -> None:
+    runs(parser, replay_command)
     add_log(parser)
     parser.add_argument(
         "--topic", metavar="TOPIC", help="where to (default: each record's key, as `rtmw log store` has it)"
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--timeout", type=seconds, metavar="SECONDS", help="to wait for them (default: for ever)")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def replay_command(arguments: argparse.Namespace) -> int:
     """Publishes to the end that the log has now."""
     with ends_in_order(), ExitStack() as open_:
         try:

@@ -36,12 +36,12 @@ def _row(peer: dict[str, Any]) -> tuple[Any, ...]:
     way = None if peer["round_trip_ns"] is None else duration(peer["round_trip_ns"] / 1e9)
     waiting = size(peer["unacknowledged_bytes"])  # those that the kernel has not sent are among them
     return (
-        peer["peer"], peer["host"], peer["address"], state, _cipher(peer, "none"), left, way, waiting,
+        peer["peer"], peer["host"], peer["address"], state, cipher_of(peer, "none"), left, way, waiting,
         peer["routes_out"], peer["routes_in"],
     )  # fmt: skip
 
 
-def _cipher(peer: dict[str, Any], without: str) -> str:
+def cipher_of(peer: dict[str, Any], without: str) -> str:
     return str(peer["cipher"] or ("within this host" if peer["user"] else without))
 
 
@@ -94,7 +94,7 @@ def examined(links: dict[str, Any]) -> Iterator[Check]:
     for peer in links["peers"]:
         name = f"link with {peer['peer'] or peer['host']}"
         if peer["up"]:
-            cipher = _cipher(peer, "no TLS: anybody on the way may read and change it")
+            cipher = cipher_of(peer, "no TLS: anybody on the way may read and change it")
             yield Check(name, f"up, {cipher}, {counted(peer['routes_out'], 'topic')} out, {peer['routes_in']} in")
             if peer["denied"]:
                 yield _denied(peer)

@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from rtmw.cli import parsing
 from rtmw.cli.common import LOOK_S, CommandError, attach
 from rtmw.cli.endings import Demand, heeded
-from rtmw.cli.parsing import count, runs, seconds, size
+from rtmw.cli.parsing import count, runs, seconds
 from rtmw.cli.progress import Progress, facts, summary
 from rtmw.cli.terminal import can_press, keys, say, show_json, warn
 from rtmw.clock import CLOCK
@@ -36,13 +37,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", required=True, metavar="FOLDER", help="where the files go; made if need be")
     parser.add_argument("--append", action="store_true", help="the folder may hold recordings already")
     parser.add_argument("--compression", metavar="NAME", help="lz4 (default), zstd or none")
-    parser.add_argument("--split-size", type=size, dest="split_bytes", metavar="SIZE", help="next file, as 1G")
+    parser.add_argument("--split-size", type=parsing.size, dest="split_bytes", metavar="SIZE", help="next file, as 1G")
     parser.add_argument("--split-every", type=seconds, metavar="TIME", help="next file after so long")
     parser.add_argument("--keep", type=count, metavar="N", help="remove the oldest of more than N files")
     parser.add_argument("--snapshot", type=seconds, metavar="TIME", help="keep so long in memory until SIGUSR1")
     parser.add_argument("--reliable", action="store_true", help="RELIABLE publishers wait for the recorder")
-    parser.add_argument("--buffer", type=size, dest="buffer_bytes", metavar="SIZE", help="memory (default 256M)")
-    parser.add_argument("--chunk", type=size, dest="chunk_bytes", metavar="SIZE", help="of chunks (default 1M)")
+    help = "memory (default 256M)"
+    parser.add_argument("--buffer", type=parsing.size, dest="buffer_bytes", metavar="SIZE", help=help)
+    parser.add_argument("--chunk", type=parsing.size, dest="chunk_bytes", metavar="SIZE", help="of chunks (default 1M)")
     parser.add_argument("--sync-every", type=seconds, metavar="TIME", help="to the disk itself (default 5)")
     parser.add_argument("--ros2", action="store_true", help="schemas and QoS for the tools of ROS 2")
     parser.add_argument("--upload", metavar="URI", help="finished files go there, too: s3://bucket/prefix")

@@ -58,11 +58,11 @@ COMMANDS: Final[Commands] = {
     "attach": ("attachments:add_attach", "write a recording anew, with more attachments and metadata"),
     "export": ("recording:add_export", "write messages as columns, for other programs"),
     "ingest": (
-        "ingest:add_arguments",
+        "ingest:add_ingest",
         "add recordings to tables that last, of Delta Lake or Parquet; each message once",
     ),
     "images": ("recording:add_images", "write images as files: raw ones as PNG, compressed ones as they are"),
-    "sql": ("sql:add_arguments", "ask recordings in SQL, with DuckDB: each topic is a table"),
+    "sql": ("sql:add_sql", "ask recordings in SQL, with DuckDB: each topic is a table"),
 }
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rtmw.recording.frames.scan import Planned
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_sql(parser: argparse.ArgumentParser) -> None:
     runs(parser, sql, domain=False)
     parser.add_argument("query", metavar="QUERY", help="""as 'SELECT max(rpm) FROM "pump/speed" WHERE rpm > 3000'""")
     add_paths(parser)

@@ -24,7 +24,7 @@ def test_a_clock_that_is_a_system_call_to_read_is_advised_against(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     clock = tmp_path / "clock"
-    monkeypatch.setattr(checked, "CLOCK", clock)
+    monkeypatch.setattr(checked, "CLOCK_SOURCE", clock)
     clock.write_text("hpet\n")
     assert found("clock source") == (
         "hpet",
