@@ -81,8 +81,8 @@ def test_locks_of_files_are_taken_in_one_module() -> None:
 # Proves G107.
 def test_commands_print_through_the_module_that_makes_text_visible() -> None:
     found = {path for path in files_with(PRINTS, {".py"}) if path.startswith(("rtmw/cli/", "rtmw/demo/"))}
-    change_in_place, speaks_json = ("rtmw/cli/terminal.py", "rtmw/cli/progress.py"), "rtmw/demo/crew.py"
-    script_of_its_own = "rtmw/cli/completion.py"
+    change_in_place, speaks_json = ("rtmw/cli/terminal.py", "rtmw/cli/record.py"), "rtmw/demo/crew.py"
+    script_of_its_own = "rtmw/cli/command.py"
     assert found == {"rtmw/cli/terminal.py", *change_in_place, speaks_json, script_of_its_own}
 
 

@@ -1,4 +1,5 @@
-"""The commands of `rtmw`, and how one is run: its exit status, and what becomes of the errors.
+"""The commands of `rtmw`, and how one is run: its exit status, and what becomes of the errors. The
+commands `demo` and `completion` stand here, too: they have little to say of their own.
 
 Status: 0 done · 1 could not, in one sentence on stderr · 2 wrong usage · 130 Ctrl-C (rtmw/cli/__init__.py) · 141 the
 reader went away.
@@ -14,13 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import rtmw
-from rtmw.cli.parsing import Commands, Parser, add_commands, runs, seconds
+from rtmw.cli.parsing import Commands, Parser, add_commands, commands_of, runs, seconds
 from rtmw.cli.terminal import warn
 from rtmw.errors import RtmwError
-from rtmw.optional import needing_dds
+from rtmw.optional import needed, needing_dds
 
 if TYPE_CHECKING:
     from types import TracebackType
+
 
 COMMANDS: Final[Commands] = {
     "demo": ("command:add_demo", "show this machine's telemetry flowing between processes"),
@@ -64,7 +66,7 @@ COMMANDS: Final[Commands] = {
     ),
     "clean": ("clean:add_arguments", "remove the shared memory of the domain"),
     "completion": (
-        "completion:add_completion",
+        "command:add_completion",
         "print a script that completes commands, options, topics and services in a shell",
     ),
 }
@@ -123,3 +125,75 @@ def _demo(arguments: argparse.Namespace) -> int:
 
     folder = Path(arguments.output or FOLDER)
     return run(arguments.seconds, folder, spark=not arguments.no_spark, install=arguments.install_spark)
+
+
+# ---- completion: a script for a shell ----
+
+_OF_TOPICS: Final = ("topic", "topics")
+_OF_SERVICES: Final = ("called",)
+_OF_FILES: Final = ("FILE", "FOLDER", "PATH", "LOG", "REQUEST")
+_TOPICS: Final = {"bash": "_rtmw_topics", "zsh": "_rtmw_topics"}
+_SERVICES: Final = {"bash": "_rtmw_services", "zsh": "_rtmw_services"}
+_PREAMBLES: Final = {
+    # A name is never expanded by the shell, as `compgen -W` would: any program of the domain may have chosen it.
+    "bash": """
+_rtmw_topics() { _rtmw_names topic "$1"; }
+_rtmw_services() { _rtmw_names service "$1"; }
+_rtmw_names() {
+  local name domain=() at
+  for ((at = 1; at < COMP_CWORD; at++)); do
+    [[ ${COMP_WORDS[at]} == --domain ]] && domain=(--domain "${COMP_WORDS[at + 1]}")
+  done
+  while IFS= read -r name; do
+    printf -v name %q "$name"
+    [[ $name == "$2"* ]] && printf '%s\\n' "$name"
+  done < <(rtmw "$1" list --names "${domain[@]}" 2>/dev/null)
+}
+""",
+    "zsh": """
+_rtmw_topics() { _rtmw_names topic }
+_rtmw_services() { _rtmw_names service }
+_rtmw_names() {
+  local -a names
+  names=(${(f)"$(rtmw $1 list --names ${opt_args[--domain]:+--domain=${opt_args[--domain]}} 2>/dev/null)"})
+  compadd -a names
+}
+""",
+}
+
+
+def add_completion(parser: argparse.ArgumentParser) -> None:
+    parser.description = _DESCRIPTION
+    runs(parser, _print_script, domain=False, json=False)
+    parser.add_argument("shell", choices=tuple(_PREAMBLES))
+
+
+_DESCRIPTION: Final = (
+    "Print a script that completes commands, options, topics and services. For bash, keep it as "
+    "~/.local/share/bash-completion/completions/rtmw; for zsh, as _rtmw in a folder of fpath."
+)
+
+
+def _print_script(arguments: argparse.Namespace) -> int:
+    from rtmw.cli.command import build_parser  # which begins with the table that names this module
+
+    shtab = needed("shtab", "shtab", "completion", "`rtmw completion`")
+    parser = build_parser()
+    _mark(parser, shtab.FILE)
+    script: str = shtab.complete(parser, arguments.shell, preamble=_PREAMBLES[arguments.shell])
+    # Of arguments that may be many, shtab has zsh complete the first one only.
+    print(script.replace('"(*)::', '"*:').replace('"(*):', '"*:'))
+    return 0
+
+
+def _mark(parser: argparse.ArgumentParser, files: object) -> None:
+    """Say how arguments without choices are completed, of this command and of those behind it."""
+    for command in commands_of(parser).values():
+        _mark(command, files)
+    for action in parser._actions:
+        if not action.option_strings and action.dest in _OF_TOPICS:
+            vars(action)["complete"] = _TOPICS
+        elif not action.option_strings and action.dest in _OF_SERVICES:
+            vars(action)["complete"] = _SERVICES
+        elif action.metavar in _OF_FILES:
+            vars(action)["complete"] = files

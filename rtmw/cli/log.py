@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections import deque
 from collections.abc import Generator, Iterable
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -18,14 +19,27 @@ from typing import IO, Any, Final
 
 import rtmw
 from rtmw.cli.common import CommandError
-from rtmw.cli.log_info import LogInfo, info_of, is_log, remote_info, show_info
-from rtmw.cli.parsing import Commands, add_place, count, moment, natural, runs
-from rtmw.cli.terminal import Cell, Table, counted, in_percent, line, say, show, show_json, size, warn
+from rtmw.cli.endings import ends_in_order
+from rtmw.cli.parsing import Commands, add_place, count, moment, natural, rate, runs, seconds
+from rtmw.cli.terminal import Cell, Table, counted, duration, in_percent, line, say, show, show_json, size, warn
 from rtmw.cli.values import lines, parse, to_json, to_plain
+from rtmw.clock import CLOCK
 from rtmw.errors import LogError, UnsupportedType
-from rtmw.log import Missing, check, salvage
+from rtmw.log import (
+    Folder,
+    Missing,
+    bases,
+    check,
+    cursor_names,
+    holder_of,
+    holder_of_cursor,
+    index,
+    look_into,
+    salvage,
+    segment,
+)
 from rtmw.log.check import Progress
-from rtmw.types import shown_name
+from rtmw.types import carried_type, from_description, shown_name
 from rtmw.types.text import content
 
 STANDARD_OUTPUT: Final = "-"
@@ -72,7 +86,7 @@ COMMANDS: Final[Commands] = {
         "log_store:add_arguments",
         "append each message of topics to a log, until SIGINT or SIGTERM",
     ),
-    "replay": ("log_replay:add_replay", "publish the records of a log again, each at its time"),
+    "replay": ("log:add_replay", "publish the records of a log again, each at its time"),
 }
 
 
@@ -417,3 +431,256 @@ def export_command(arguments: argparse.Namespace) -> int:
         else:
             say(f"{arguments.jsonl} has {counted(done, 'record')}")
     return 0
+
+
+# ---- info and list: facts about a log, and the picture of its segments and cursors ----
+
+WIDTH: Final = 64
+"""Characters of the picture."""
+
+
+@dataclass(frozen=True)
+class SegmentInfo:
+    """A file of records."""
+
+    base: int
+    end: int
+    """Position behind the segment's last durable record."""
+    size: int
+    records: int | None
+    """None: it has no index, as the last one never has."""
+    earliest_ns: int | None
+    latest_ns: int | None
+    compacted: int
+    """Bytes of its records that compaction has removed."""
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds from the first record to the last one; None: it is not known."""
+        if self.earliest_ns is None or self.latest_ns is None:
+            return None
+        return (self.latest_ns - self.earliest_ns) / 1e9
+
+
+@dataclass(frozen=True)
+class CursorInfo:
+    name: str
+    position: int
+    behind: int
+    idle_s: float
+    """Seconds since it was opened or committed."""
+    holder: str | None
+
+
+@dataclass(frozen=True)
+class LogInfo:
+    path: str
+    type: str
+    start: int
+    end: int
+    disk: int
+    """Bytes of its segments and of the spare."""
+    writer: str | None
+    segments: list[SegmentInfo]
+    cursors: list[CursorInfo]
+
+    def facts(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def is_log(path: Path) -> bool:
+    """Whether this folder has a file that says so."""
+    try:
+        with (path / "log").open("rb") as file:
+            return file.read(8) == b"RTMWLOG\0"
+    except OSError:
+        return False
+
+
+def info_of(path: Path) -> LogInfo:
+    """Changes nothing. FileNotFoundError, LogError, LogDamaged."""
+    with look_into(path) as folder:
+        start, end = folder.bounds()
+        all = [base for base in bases(folder) if base >= start]
+        following = [*all[1:], end]
+        segments = [_segment(folder, base, next) for base, next in zip(all, following, strict=True)]
+        cursors = [_cursor(folder, name, end) for name in cursor_names(folder)]
+        name = shown_name(from_description(folder.description).name)
+        known = [cursor for cursor in cursors if cursor is not None]
+        writer = holder_of(folder.descriptor)
+        if folder.is_replicated:
+            writer = f"the nodes of a replicated log, of which it is a copy; {writer or 'its node does not run'}"
+        return LogInfo(folder.path, name, start, end, folder.segments()[1], writer, segments, known)
+
+
+def remote_info(log: rtmw.Log[Any]) -> LogInfo:
+    """Returns what the nodes of a replicated log tell. It has no segments: each node has its own."""
+    stats, now = log.stats(), CLOCK.wall_ns()
+    cursors = [
+        CursorInfo(name, one.position, one.behind, max(0.0, (now - one.time_ns) / 1e9), one.holder)
+        for name, one in log.cursors().items()
+    ]
+    name = shown_name(log.type.name)
+    return LogInfo(str(log.path), name, stats.earliest, stats.end, stats.disk, "its nodes", [], cursors)
+
+
+def _segment(folder: Folder, base: int, end: int) -> SegmentInfo:
+    bytes, _, _, _, removed = segment(folder.path, folder.descriptor, folder.uuid, base)
+    found = index(folder.path, folder.descriptor, folder.uuid, base)
+    records, earliest, latest = found or (None, None, None)
+    return SegmentInfo(base, end, bytes, records, earliest, latest, removed)
+
+
+def _cursor(folder: Folder, name: str, end: int) -> CursorInfo | None:
+    found = folder.cursor(name)
+    if found is None:  # deleted meanwhile
+        return None
+    idle = max(0.0, (CLOCK.wall_ns() - found[1]) / 1e9)
+    return CursorInfo(name, found[0], max(0, end - found[0]), idle, holder_of_cursor(folder, name))
+
+
+def picture(info: LogInfo) -> list[str]:
+    """A bar with the log's segments, and a line with the place of each cursor."""
+    room = max(info.segments[-1].base + info.segments[-1].size, info.end) if info.segments else info.end
+    span = max(room - info.start, 1)
+
+    def column(position: int) -> int:
+        return min(WIDTH - 1, max(0, (position - info.start) * WIDTH // span))
+
+    bar = ["#" if column(info.end) > at else "." for at in range(WIDTH)]
+    for found in info.segments:
+        bar[column(found.base)] = "|"
+    shown = ["".join(bar) + f"  {info.start} to {info.end}"]
+    for cursor in info.cursors:
+        held = f", held by {cursor.holder}" if cursor.holder else f", idle for {duration(cursor.idle_s)}"
+        shown.append(" " * column(cursor.position) + f"^ {cursor.name}: {size(cursor.behind)} behind{held}")
+    return shown
+
+
+def show_info(info: LogInfo) -> None:
+    parts = f"{counted(len(info.segments), 'segment')}, " if info.segments else ""
+    head = [
+        f"{info.path}: log of {info.type}, {parts}{size(info.disk)} on the disk",
+        f"written by {info.writer}" if info.writer else "nobody writes",
+        *picture(info),
+    ]
+    if not info.segments:  # of nodes, each of which has its own
+        say(*head)
+        return
+    gone = sum(found.compacted for found in info.segments)
+    if gone:
+        head.insert(2, f"compaction has removed {size(gone)} of {size(info.end - info.start)} of records")
+    rows: list[list[Cell]] = []
+    for found in info.segments:
+        seconds = found.seconds or None
+        rate = found.records / seconds if seconds and found.records else None
+        speed = f"{size((found.end - found.base - found.compacted) / seconds)}/s" if seconds else None
+        removed = size(found.compacted) if found.compacted else None
+        rows.append([found.base, found.end, size(found.size), removed, found.records, duration(seconds), rate, speed])
+    titles = ("from", "up to", "file", "compacted", "records", "time", "records/s", "bytes/s")
+    show(Table(head[0], titles, rows, head[1:]))
+
+
+# ---- replay: each record so long after the first as it was appended after it ----
+
+BLOCKING_S: Final = 1.0
+DEPTH: Final = 4096
+
+
+def add_replay(parser: argparse.ArgumentParser) -> None:
+    runs(parser, replay_command)
+    add_log(parser)
+    parser.add_argument(
+        "--topic", metavar="TOPIC", help="where to (default: each record's key, as `rtmw log store` has it)"
+    )
+    parser.add_argument("--rate", type=rate, default=1.0, metavar="N", help="times real time; max: as fast as taken")
+    help = "a position, or date and time (UTC); default: the first record"
+    parser.add_argument("--start", type=beginning, metavar="START", help=help)
+    parser.add_argument(
+        "--wait", type=natural, default=0, metavar="N", help="first wait until each topic has N subscribers"
+    )
+    parser.add_argument("--timeout", type=seconds, metavar="SECONDS", help="to wait for them (default: for ever)")
+
+
+def replay_command(arguments: argparse.Namespace) -> int:
+    """Publishes to the end that the log has now."""
+    with ends_in_order(), ExitStack() as open_:
+        try:
+            with open_log(arguments) as log:  # of a type without its class: payloads pass through as they are
+                kind: Any = carried_type(log.type.description)
+            log = open_.enter_context(open_log(arguments, kind))
+        except (OSError, ValueError) as error:
+            raise CommandError(str(error)) from None
+        player = _Player(arguments, kind, open_)
+        try:
+            for record in log.read(start_of(arguments.start)):
+                player.play(record)
+        except ValueError as error:
+            raise CommandError(str(error)) from None
+        finally:
+            player.report()
+    return 0
+
+
+class _Player:
+    """Has a publisher for each topic."""
+
+    def __init__(self, arguments: argparse.Namespace, kind: Any, open_: ExitStack) -> None:
+        self._arguments, self._kind, self._open = arguments, kind, open_
+        self._publishers: dict[str, rtmw.Publisher[Any]] = {}
+        self._first: tuple[int, float] | None = None
+        self.messages = self.bytes = 0
+
+    def play(self, record: rtmw.LogRecord[Any]) -> None:
+        """Publishes a record at its time. It waits for a RELIABLE subscriber whose queue is full."""
+        publisher = self._publisher(self._topic(record))
+        self._wait(record.time_ns)
+        value = record.value
+        while not publisher.publish(value):
+            if publisher.stats().exhausted and not publisher.subscribers:
+                raise CommandError(f"The pool of domain {self._arguments.domain} has no room for this message.")
+        self.messages += 1
+        self.bytes += len(record.data)
+
+    def _topic(self, record: rtmw.LogRecord[Any]) -> str:
+        topic = self._arguments.topic or record.key
+        if not isinstance(topic, str):
+            raise CommandError(
+                f"The record at {record.position} has no topic for a key ({record.key!r}): name one with --topic."
+            )
+        return topic
+
+    def _publisher(self, topic: str) -> rtmw.Publisher[Any]:
+        if topic not in self._publishers:
+            made: rtmw.Publisher[Any] = rtmw.Publisher(
+                topic,
+                self._kind,
+                domain=self._arguments.domain,
+                reliability=rtmw.Reliability.RELIABLE,
+                depth=DEPTH,
+                max_blocking=BLOCKING_S,
+            )
+            self._publishers[topic] = self._open.enter_context(made)
+            self._await_subscribers(made, topic)
+        return self._publishers[topic]
+
+    def _await_subscribers(self, publisher: rtmw.Publisher[Any], topic: str) -> None:
+        wanted, timeout = self._arguments.wait, self._arguments.timeout
+        if wanted and not publisher.wait_for_subscribers(wanted, timeout):
+            raise CommandError(f"{topic} does not have {counted(wanted, 'subscriber')} after {timeout:g} s.")
+
+    def _wait(self, time_ns: int) -> None:
+        """Times may go back, where the clock did: such a record is published at once."""
+        now = CLOCK.monotonic()
+        if self._first is None:
+            self._first = time_ns, now
+        elif self._arguments.rate is not None:
+            first_ns, began = self._first
+            due = began + (time_ns - first_ns) / 1e9 / self._arguments.rate
+            time.sleep(max(0.0, due - now))
+
+    def report(self) -> None:
+        if self._arguments.json:
+            show_json({"published": self.messages, "bytes": self.bytes, "topics": sorted(self._publishers)})
+        else:
+            say(f"published {counted(self.messages, 'message')}, {size(self.bytes)}")

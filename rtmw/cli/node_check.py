@@ -239,8 +239,7 @@ def _services(settings: Settings, path: Path) -> Iterator[Check]:
 
 def _logs(node: str, path: Path) -> Iterator[Check]:
     """Can others have logs with this node, and does the control store answer?"""
-    from rtmw.cli.node_doctor import keys
-    from rtmw.cli.node_links import connecting, listening, why_not
+    from rtmw.cli.node_doctor import connecting, keys, listening, why_not
     from rtmw.control.settings import read_log
     from rtmw.net.security.health import KeysHealth
     from rtmw.net.settings import place_of
@@ -289,8 +288,7 @@ def _data(folder: Path, path: Path) -> Check:
 
 def _security(settings: Settings, status: dict[str, Any] | None, path: Path) -> Iterator[Check]:
     """The checks of security, of which a node without links has none."""
-    from rtmw.cli.node_doctor import keys
-    from rtmw.cli.node_links import checked
+    from rtmw.cli.node_doctor import checked, keys
     from rtmw.net.security.health import KeysHealth
 
     row = KeysHealth().row(settings.link)

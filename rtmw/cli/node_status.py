@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from rtmw.cli.common import CommandError, attach
 from rtmw.cli.environment import Check
-from rtmw.cli.node_links import by_cause, links_table, links_words
 from rtmw.cli.parsing import runs
 from rtmw.cli.terminal import Table, counted, duration, say, show, show_json, size
 from rtmw.clock import CLOCK
@@ -18,6 +17,7 @@ from rtmw.observe.services import STILL, service_fault
 
 if TYPE_CHECKING:
     from rtmw.domain import Domain
+
 
 _PATIENCE_S = 1.5
 """The node says how it is once a second."""
@@ -233,3 +233,62 @@ def _status_in(data: bytes, pid: int) -> dict[str, Any] | None:
         return status if status["pid"] == pid and status["told_ns"] >= 0 else None
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
+
+
+# ---- links ----
+
+
+def links_table(links: dict[str, Any]) -> Table:
+    """Peers that the node has, or had within the lease, a link with."""
+    columns = (
+        "peer", "host", "address", "state", "cipher", "certificate left", "there and back",
+        "not acknowledged", "out", "in",
+    )  # fmt: skip
+    return Table("Links", columns, [_row(peer) for peer in links["peers"]])
+
+
+def _row(peer: dict[str, Any]) -> tuple[Any, ...]:
+    state = "up" if peer["up"] else f"cut for {duration(peer['down_s'])}: {peer['why_down'] or 'not up yet'}"
+    left = None if peer["expires"] is None else duration(max(peer["expires"] - CLOCK.wall(), 0.0))
+    way = None if peer["round_trip_ns"] is None else duration(peer["round_trip_ns"] / 1e9)
+    waiting = size(peer["unacknowledged_bytes"])  # those that the kernel has not sent are among them
+    return (
+        peer["peer"], peer["host"], peer["address"], state, cipher_of(peer, "none"), left, way, waiting,
+        peer["routes_out"], peer["routes_in"],
+    )  # fmt: skip
+
+
+def cipher_of(peer: dict[str, Any], without: str) -> str:
+    return str(peer["cipher"] or ("within this host" if peer["user"] else without))
+
+
+def _twin_words(peer: dict[str, Any]) -> Iterator[str]:
+    """Yields a sentence on the second connection for copies of urgent messages, for a link that has or had one, or
+    could not have it."""
+    if not peer.get("twins") and not peer.get("why_no_twin"):
+        return
+    state = "is up" if peer["twin"] else f"is not there: {peer['why_no_twin'] or 'it has ended'}"
+    yield (
+        f"The twin of the link with {peer['peer'] or peer['host']} {state}; {peer['copies']} copies sent, "
+        f"{peer['copies_left_out']} left out; of those of the peer {peer['copies_first']} came before their message, "
+        f"{peer['copies_passed_over']} after it."
+    )
+
+
+def links_words(links: dict[str, Any]) -> Iterator[str]:
+    """The sentences about failing links, refused connections and denials."""
+    for place, why in {**links["failing"], **links.get("failing_found", {})}.items():
+        yield f"No link with {place}: {why}."
+    for peer in links["peers"]:
+        yield from _twin_words(peer)
+    if links["refused"]:
+        yield f"Connections that came to no link: {by_cause(links['refused'])}."
+    for row in links["denials"]:
+        yield (
+            f"Denied {counted(row['number'], 'time')}: {row['peer'] or 'a peer without a certificate'} may not "
+            f"{row['verb']} {row['subject']} ({row['cause']}{', ' + row['rule'] if row['rule'] else ''})."
+        )
+
+
+def by_cause(counts: dict[str, int]) -> str:
+    return ", ".join(f"{cause} {count}" for cause, count in sorted(counts.items()))

@@ -1,16 +1,18 @@
-"""`rtmw recording`: look into recordings, repair, cut, merge and export them."""
+"""`rtmw recording`: look into recordings, repair, cut, merge and export them, and ask them in SQL."""
 
 from __future__ import annotations
 
 import argparse
+import base64
 import errno
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from rtmw.cli.common import CommandError
 from rtmw.cli.parsing import Commands, runs
@@ -25,18 +27,37 @@ from rtmw.cli.sources import (
     tell_parts,
 )
 from rtmw.cli.terminal import Cell, Table, counted, duration, in_percent, line, say, show, show_json, size, warn
-from rtmw.errors import RecordingError
+from rtmw.errors import NotInstalled, RecordingError
+from rtmw.optional import needed
+from rtmw.patterns import is_meant
 from rtmw.recording.files import find_recording, find_recordings, recovered_of
-from rtmw.recording.places import STANDARD_OUTPUT, place, written_whole
+from rtmw.recording.places import STANDARD_OUTPUT, is_remote, place, written_whole
+from rtmw.recording.recording import Recording
 from rtmw.recording.recordings import info as info_of
 from rtmw.recording.tools.check import Checked
 from rtmw.recording.tools.check import check as check_recording
-from rtmw.recording.tools.copying import Progress, Section, Written
+from rtmw.recording.tools.copying import (
+    Additions,
+    Progress,
+    Section,
+    Written,
+    attach_to,
+    attachment_named,
+    extract_to,
+    metadata_named,
+)
 from rtmw.recording.tools.copying import cut as cut_recording
 from rtmw.recording.tools.copying import merge as merge_recordings
 from rtmw.recording.tools.info import RecordingInfo, RunInfo, TopicInfo, run_of
 from rtmw.recording.tools.recover import Lost, Recovered
 from rtmw.recording.tools.recover import recover as recover_recording
+from rtmw.strict_json import as_json
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from rtmw.recording.frames.scan import Planned
+
 
 TOPIC_COLUMNS: Final = ("topic", "type", "messages", "msg/s", "missing")
 
@@ -52,17 +73,17 @@ COMMANDS: Final[Commands] = {
     "merge": ("recording:add_merge", "write several recordings as one, in the order of their times"),
     "convert": ("recording:add_convert", "write a bag of ROS 2 in SQLite (.db3) as a recording"),
     "extract": (
-        "attachments:add_extract",
+        "recording:add_extract",
         "write an attachment as a file, or print metadata; without a name: list both",
     ),
-    "attach": ("attachments:add_attach", "write a recording anew, with more attachments and metadata"),
+    "attach": ("recording:add_attach", "write a recording anew, with more attachments and metadata"),
     "export": ("recording:add_export", "write messages as columns, for other programs"),
     "ingest": (
-        "ingest:add_ingest",
+        "recording:add_ingest",
         "add recordings to tables that last, of Delta Lake or Parquet; each message once",
     ),
     "images": ("recording:add_images", "write images as files: raw ones as PNG, compressed ones as they are"),
-    "sql": ("sql:add_sql", "ask recordings in SQL, with DuckDB: each topic is a table"),
+    "sql": ("recording:add_sql", "ask recordings in SQL, with DuckDB: each topic is a table"),
 }
 
 
@@ -444,3 +465,213 @@ def _loss(lost: Lost) -> str:
         messages = ", ".join(f"{counted(count, 'message')} of {topic}" for topic, count in lost.messages.items())
     where = f"{counted(lost.size, 'byte')} at byte {lost.position}" if lost.size else f"at byte {lost.position}"
     return f"{where}{', ' if messages else ''}{messages}: {lost.reason}"
+
+
+# ---- extract and attach: what lies in recordings besides messages ----
+
+
+def add_extract(parser: argparse.ArgumentParser) -> None:
+    runs(parser, extract, domain=False)
+    parser.add_argument("path", metavar="PATH")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="of an attachment; of several the last one")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="must not exist; default: NAME, here; - is standard output"
+    )
+    parser.add_argument("--metadata", metavar="NAME", help="print metadata of this name as JSON, one object a line")
+
+
+def add_attach(parser: argparse.ArgumentParser) -> None:
+    runs(parser, attach, domain=False)
+    parser.add_argument("path", metavar="PATH")
+    parser.add_argument("files", nargs="*", metavar="FILE", help="attached under its name")
+    parser.add_argument("--metadata", nargs="+", action="append", default=[], metavar=("NAME", "KEY=VALUE"))
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("-o", "--output", metavar="FILE", help="must not exist")
+    where.add_argument("--in-place", action="store_true", help="put it in the place of the old one")
+
+
+def extract(arguments: argparse.Namespace) -> int:
+    """Write an attachment, print metadata, or list both."""
+    with working("extracted"):
+        source = find_recording(arguments.path)
+        if arguments.metadata is not None:
+            with Recording(source) as recording:
+                for values in metadata_named(recording, arguments.metadata):
+                    show_json(values)
+        elif arguments.name is None:
+            with Recording(source) as recording:
+                _list(recording, arguments.json)
+        elif arguments.output == STANDARD_OUTPUT:
+            with Recording(source) as recording:
+                sys.stdout.buffer.write(recording.attachment(attachment_named(recording, arguments.name)))
+                sys.stdout.buffer.flush()
+        else:
+            path, length = extract_to(source, arguments.name, Path(arguments.output) if arguments.output else None)
+            if arguments.json:
+                show_json({"path": str(path), "size": length})
+            else:
+                say(f"{path}: {size(length)}")
+    return 0
+
+
+def attach(arguments: argparse.Namespace) -> int:
+    """Write a recording anew, with more in it."""
+    additions = Additions([Path(name) for name in arguments.files], _metadata(arguments.metadata))
+    if not additions.files and not additions.metadata:
+        raise CommandError("there is nothing to attach: name files, or --metadata NAME KEY=VALUE")
+    with working("written") as (_, progress):
+        source = find_recording(arguments.path)
+        target = None if arguments.in_place else Path(arguments.output)
+        written = attach_to(source, target, additions, progress)
+    if arguments.json:
+        show_json({"path": str(target or source), **asdict(written)})
+    else:
+        say(f"{target or source} has {counted(written.attachments, 'attachment')}")
+    return 0
+
+
+def _metadata(asked: list[list[str]]) -> dict[str, dict[str, str]]:
+    """Returns metadata by name, from the words behind each --metadata. Raises CommandError."""
+    found: dict[str, dict[str, str]] = {}
+    for name, *pairs in asked:
+        for pair in pairs:
+            key, sign, value = pair.partition("=")
+            if not sign:
+                raise CommandError(f"--metadata {name} {pair}: KEY=VALUE was expected")
+            found.setdefault(name, {})[key] = value
+        found.setdefault(name, {})
+    return found
+
+
+def _list(recording: Recording, as_json: bool) -> None:
+    if as_json:
+        attachments = [asdict(one) for one in recording.attachments]
+        metadata = [{"name": name, "values": values} for name, values in recording.metadata]
+        show_json({"path": str(recording.path), "attachments": attachments, "metadata": metadata})
+        return
+    rows: list[list[Cell]] = [[one.name, one.media_type, size(one.size)] for one in recording.attachments]
+    show(Table(f"{recording.path}: {counted(len(rows), 'attachment')}", ("name", "type", "size"), rows))
+    counts: list[list[Cell]] = [[name, len(values)] for name, values in recording.metadata]
+    show(Table(f"{len(counts)} of metadata", ("name", "entries"), counts))
+
+
+# ---- ingest: recordings into tables that last, each message once ----
+
+
+def add_ingest(parser: argparse.ArgumentParser) -> None:
+    runs(parser, ingest, domain=False)
+    add_paths(parser)
+    parser.add_argument("--to", required=True, metavar="FOLDER", help="a table for each topic, partitioned by day")
+    parser.add_argument("--format", choices=("delta", "parquet"), default="delta", help="default: delta")
+    parser.add_argument("--topics", nargs="+", metavar="PATTERN", help="default: all")
+    parser.add_argument(
+        "--evolve",
+        action="store_true",
+        help="widen a column that a recording needs wider: int32 to int64, float to double",
+    )
+    parser.add_argument("--compact", action="store_true", help="make few large files of many small ones; delta only")
+
+
+def ingest(arguments: argparse.Namespace) -> int:
+    """Status 1 if something could not be added, 3 if of several files only some could be read; all else is added."""
+    try:
+        from rtmw.recording.catalog import Catalog  # which needs pyarrow
+    except ImportError as error:
+        raise NotInstalled(f"tables need pyarrow ({error}): pip install 'rtmw[catalog]'") from error
+    if arguments.compact and arguments.format != "delta":
+        raise CommandError("--compact needs --format delta: files of Parquet cannot be replaced while others read them")
+    if is_remote(arguments.to) and arguments.format != "delta":
+        raise CommandError(
+            f"--to {arguments.to} needs --format delta: files of Parquet are renamed when they are complete, which "
+            "remote places do not do at once"
+        )
+    with working("added") as (found, progress):
+        try:
+            with Catalog(place(arguments.to), arguments.format, evolve=arguments.evolve) as catalog:
+                paths = found(arguments.paths)
+                for path in paths:
+                    catalog.add(path, arguments.topics, progress)
+                if arguments.compact:
+                    catalog.compact()
+        except RecordingError as error:
+            raise CommandError(str(error)) from error
+    messages, problems, damaged = catalog.ingested.messages, catalog.ingested.problems, catalog.ingested.damaged
+    known = ", ".join(sorted(catalog.known)) or "none"
+    for pattern in arguments.topics or ():
+        if not any(is_meant(topic, pattern) for topic in catalog.known):
+            problems[f"topic {pattern}"] = f"no recording has it; there are {known}"
+    if arguments.json:
+        show_json({"path": arguments.to, "messages": messages, "problems": damaged | problems})
+    else:
+        rows: list[list[Cell]] = [[topic, count] for topic, count in sorted(messages.items())]
+        show(Table(f"Added to {arguments.to}", ("topic", "messages"), rows))
+        for where, why in (damaged | problems).items():
+            warn(f"rtmw: {where}: not added: {why}")
+    return 1 if problems else partly(len(damaged), len(paths))
+
+
+# ---- sql ----
+
+
+def add_sql(parser: argparse.ArgumentParser) -> None:
+    runs(parser, sql, domain=False)
+    parser.add_argument("query", metavar="QUERY", help="""as 'SELECT max(rpm) FROM "pump/speed" WHERE rpm > 3000'""")
+    add_paths(parser)
+    add_strict(parser)
+    parser.add_argument("--explain", action="store_true", help="also say on stderr how much was read and skipped")
+
+
+def sql(arguments: argparse.Namespace) -> int:
+    """Show what a query answers; with `--json`, an object a row."""
+    for module, package in (("pyarrow", "PyArrow"), ("duckdb", "DuckDB")):
+        needed(module, package, "sql", "rtmw recording sql")
+    with working("read") as (found, _):
+        (answer, planned), status = over_readable(
+            found(arguments.paths), arguments.strict, lambda paths: _answer(paths, arguments.query)
+        )
+        rows: list[dict[str, Any]] = answer.to_pylist()
+        if arguments.json:
+            for row in rows:
+                say(as_json(row, plain))
+        elif answer.column_names:
+            cells = [[cell(value) for value in row.values()] for row in rows]
+            show(Table(counted(len(rows), "row"), answer.column_names, cells))
+        if arguments.explain:
+            warn(f"rtmw: read {planned}")
+    return status
+
+
+def _answer(paths: list[Path], query: str) -> tuple[pa.Table, Planned]:
+    """The rows, and how much was read for them."""
+    from rtmw.recording.frames.sql import Tables
+
+    with Tables(paths) as tables:
+        return tables.query(query), tables.planned()
+
+
+def cell(value: Any) -> Cell:
+    """A value of a row in a table."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return str(value)  # in full, where tables of measured values are cut to three digits
+    if value is None or isinstance(value, (int, str)):
+        return value
+    if isinstance(value, (list, dict)):
+        return as_json(value, plain)
+    return str(plain(value))
+
+
+def plain(value: Any) -> Any:
+    """A value without a JSON type: whole decimals as numbers, bytes as base64, times in ISO format."""
+    match value:
+        case Decimal():
+            return int(value) if value == value.to_integral_value() else float(value)
+        case bytes():
+            return base64.b64encode(value).decode()
+        case datetime() | date() | time():
+            return value.isoformat()
+        case timedelta():
+            return value.total_seconds()
+        case _:
+            return str(value)

@@ -22,9 +22,9 @@ from typing import Any
 
 from rtmw import observe
 from rtmw.cli.endings import ends_in_order
-from rtmw.cli.rates import Meter, Rate
 from rtmw.cli.terminal import Table, as_rich, on_terminal, say
 from rtmw.cli.terminal import show as show_table
+from rtmw.cli.topic import Meter, Rate
 from rtmw.clock import CLOCK
 from rtmw.demo.crew import END_S, START_S, Crew, CrewError
 from rtmw.demo.durable import Durable, through_log

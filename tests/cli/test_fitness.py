@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rtmw.cli import fitness as checked
-from rtmw.cli.fitness import fitness
+from rtmw.cli import doctor as checked
+from rtmw.cli.doctor import fitness
 
 
 def found(name: str, mapped_bytes: int | None = None) -> tuple[str, str]:

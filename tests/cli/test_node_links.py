@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rtmw.cli.node_links import examined, links_words
+from rtmw.cli.node_doctor import examined
+from rtmw.cli.node_status import links_words
 from rtmw.net.link.linked import TOLD
 
 

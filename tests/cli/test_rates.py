@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rtmw.cli.rates import Meter, bw_table, hz_table
 from rtmw.cli.terminal import as_text
+from rtmw.cli.topic import Meter, bw_table, hz_table
 from tests.cli.views import topic
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import rtmw
-from rtmw.cli.progress import line, summary
+from rtmw.cli.record import line, summary
 from rtmw.recorder import RecorderStats
 from rtmw.recording.contents import Cause
 from tests import warm
