@@ -80,8 +80,9 @@ class Retention:
     """Bytes of the files of all segments, or `"10G"`: the oldest segments go until at most this is left. None: no
     limit."""
     cursors: bool | float | str = True
-    """Whether a segment stays until each cursor has passed it; but a cursor that was neither opened nor committed for
-    7 days, or so many seconds as are given here (`"30d"`), is abandoned, and keeps nothing."""
+    """Whether a segment stays until each cursor has passed it; but a cursor unused for 7 days, or for so long as is
+    given here (`"30d"`), keeps nothing.
+    """
     per_key: int | None = None
     """How many records with the same key stay, the newest ones; older ones that each cursor has passed go from full
     segments. Records without a key stay. None: all stay."""
@@ -247,17 +248,17 @@ class LogStats(ShownByFields):
     refused: int
     """Records refused with LogFull."""
     repeated: int
-    """Appends with an id that a record had already: they were answered with it, and nothing was appended."""
+    """Appends that were answered with an earlier record of their id."""
     ids: int
     """Ids that are remembered for that, at most `dedupe`."""
     held: int
     """Bytes of segments that the retention would remove, but for a cursor that has not passed them."""
     compacted: int
-    """Bytes of records that this writer's compaction (`Retention(per_key=…)`) has removed."""
+    """Bytes of records that this writer's compaction has removed."""
     failed_compactions: int
     """Compactions that were given up: the disk had no room, or a segment is damaged."""
     cut: int
-    """Bytes without an answer, of a writer that had ended in the middle, that were cut off when this one began."""
+    """Bytes without an answer that were cut off when this writer began."""
     persist_queue: PersistQueue
 
 
@@ -413,11 +414,11 @@ class Log(Closing, Generic[T]):
     ) -> Appended:
         """Appends a record. With `sync` it is on the disk when this returns.
 
-        `key`: text, bytes or a whole number that readers find with the record. `id`: likewise, and it makes the append
-        idempotent: if one of the last `dedupe` records with an id has this one, nothing is appended, and the answer is
-        that record's; LogError, if its data or key differ. `timeout`: seconds.
-        Errors, after which nothing was appended: LogLocked, LogFull, MessageTooLarge, TypeMismatch, ValueMismatch,
-        ClosedError, and LogFailed that says so. LogFailed, TimeoutError: the outcome is unknown.
+        `key`: text, bytes or a whole number that readers find with the record. `id`: likewise, and if one of the last
+        `dedupe` records with an id has this one, nothing is appended, and the answer is that record's; LogError, if
+        its data or key differ. `timeout`: seconds. Errors, after which nothing was appended: LogLocked, LogFull,
+        MessageTooLarge, TypeMismatch, ValueMismatch, ClosedError, and LogFailed that says so. LogFailed,
+        TimeoutError: the outcome is unknown.
         """
         check_seconds("timeout", timeout)
         labels = None if key is None and id is None else pack_labels(key, id)
@@ -534,9 +535,9 @@ class Log(Closing, Generic[T]):
         """The records from `start` on: the first one, the next one, the one at a position, or the first that was
         appended at a time (with its zone) or later. `follow`: and all that come, for ever; else up to the present end.
 
-        `cursor`: a name under which it is kept how far `LogRecord.commit` has come. If there is a cursor of this name,
-        reading goes on there, and `start` counts for nothing; else it begins at `start`. One reader at a time has a
-        cursor: LogLocked names the other one. LogError: what the cursor wants was trimmed.
+        `cursor`: a name under which it is kept how far `LogRecord.commit` has come. If there is a cursor of this
+        name, reading goes on there; else it begins at `start`. One reader at a time has a cursor: LogLocked names the
+        other one. LogError: what the cursor wants was trimmed.
 
         Only what is durable is read. Errors: ValueError, ClosedError, LogDamaged.
         """

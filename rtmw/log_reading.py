@@ -269,9 +269,8 @@ class Reading(Closing, ABC, Generic[R, T]):
             self._cursor.flush()
 
     def close(self) -> None:
-        """Ends the iteration, also one that waits in another thread, or in this one, whose signal handler calls it.
-
-        Waits for the disk if commits are not there yet. LogFailed: they are, or not.
+        """Ends the iteration, also one that waits in another thread, or that a signal handler has interrupted. Waits
+        for the disk if commits are not there yet. LogFailed: they are, or not.
         """
         self._closed = True
         self._made.clear()

@@ -47,14 +47,14 @@ class Books:
     pages_used: int
     """Pages with payloads that somebody may still read, or writes."""
     pages_kept: int
-    """Pages whose messages nobody needs any more. They are kept for reuse; a message that needs room gets them."""
+    """Pages whose messages nobody needs any more, kept for reuse."""
     participants: tuple[ParticipantView, ...]
     problems: tuple[str, ...] = field(default=())
     """The imbalances, in plain words; empty when the books balance."""
     repaired: tuple[str, ...] = field(default=())
     """The repairs, in plain words; empty where nothing was wrong."""
     reclaimed: int = 0
-    """Descriptors given back that no queue and nobody held. That is no fault: whoever runs short takes them anyway."""
+    """Descriptors given back that no queue and nobody held, which is no fault."""
 
 
 def _pages(granules: int) -> int:
@@ -102,7 +102,7 @@ class TableUse:
     reserved: int = 0
     """Entries, or bytes of the pool, that only priorities above 3 may use."""
     kept: int = 0
-    """Beside those used, of the pool alone: bytes of blocks that nobody needs any more, and that are kept for reuse."""
+    """Bytes of blocks of the pool that nobody needs any more, and that are kept for reuse."""
 
     @property
     def share(self) -> float:
@@ -111,7 +111,7 @@ class TableUse:
 
     @property
     def share_of_all(self) -> float:
-        """The share of what every priority may use. It exceeds 1 when urgent messages are in the reserve."""
+        """The share of what every priority may use; above 1 when urgent messages are in the reserve."""
         return self.used / (self.size - self.reserved)
 
 

@@ -89,10 +89,7 @@ class _Endpoint:
 
 
 def events(domain: int | Domain | None = None) -> Events:
-    """What happens in a domain from now on, for `for` and `async for`. Who is there already, `topics` tells.
-
-    Errors: those of Domain.
-    """
+    """What happens in a domain from now on. Errors: those of Domain."""
     return Events(domain)
 
 

@@ -35,13 +35,13 @@ class TraceEvent:
     sequence: int | None
     """Within topic and priority; None: refused, so it never had one."""
     count: int
-    """Messages: more than one only where they were missed together. Then `sequence` is that of the last."""
+    """Messages: more than one where they were missed together; `sequence` is that of the last."""
     size: int | None
-    """Payload bytes; None where it was not looked at any more."""
+    """Payload bytes; None: not known."""
     publisher: int | None
-    """Process id of the message's publisher; None where it was not looked at any more."""
+    """Process id of the message's publisher; None: not known."""
     latency: float | None
-    """Seconds since it was published; None for what was published or refused just now, or is not known any more."""
+    """Seconds since it was published; None: it was just now, or is not known."""
 
 
 _OF_PUBLISHER = ("published", "timed_out", "exhausted")
@@ -62,7 +62,7 @@ class Trace(Closing):
         self._at = self._known = self._region.trace_next()
         self._open: list[int] = []
         self.lost = 0
-        """Events so far, of any traced topic, that were overwritten or left half written before they were read."""
+        """Events so far that were overwritten or left half written before they were read."""
         for life, name in self._names.items():
             if not self._region.trace(life, True):
                 self.close()

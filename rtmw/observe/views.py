@@ -63,18 +63,19 @@ class PublisherView:
     bytes: int
     """Payload bytes appended, in all."""
     timed_out: int
-    """Messages refused because a RELIABLE subscriber's queue stayed full for `max_blocking`."""
+    """Messages refused: a RELIABLE subscriber's queue stayed full for `max_blocking`."""
     exhausted: int
-    """Messages refused because no memory could be had."""
+    """Messages refused: no memory could be had."""
     identity: int
-    """63 bits that samples show on every host as their publisher's identity."""
+    """What samples show as their publisher."""
     lifetime_ns: int
     """Lifetime of messages that say none; 0: no limit."""
     max_blocking: float | None
-    """Seconds that `publish` waits for a full RELIABLE subscriber; inf: no limit; None: not known, as of C programs."""
+    """Seconds that `publish` waits for a full RELIABLE subscriber; inf: no limit; None: not known."""
     held_by_history: int = 0
-    """How many of the exhausted were refused because `history` of topics held most of the memory: more than what
-    RELIABLE subscribers have not read."""
+    """How many of `exhausted` were refused while the `history` of topics kept more of the memory than RELIABLE
+    subscribers need.
+    """
 
 
 @dataclass(frozen=True)
@@ -90,22 +91,24 @@ class SubscriberView:
     received: int
     bytes: int
     behind: int
-    """Messages in the queues that it gets by type and reliability, and has not come to yet."""
+    """Messages in the queues that it gets, and has not come to yet."""
     missed: int
-    """Evicted before it took them (depth or pool)."""
+    """Messages that were evicted before it took them, that were lost between hosts, or that came after its lease had
+    run out.
+    """
     expired: int
-    """Skipped because their lifetime had passed."""
+    """Messages that it did not get because their lifetime was over."""
     thinned: int
-    """Skipped because they came inside `min_interval`."""
+    """Messages that it did not get because they came within `min_interval`."""
     unmatched: int
-    """Skipped because their publisher offers less than RELIABLE, and this subscriber asks for it."""
+    """Messages that it did not get because their publisher offers less than RELIABLE, which it asks for."""
     other_types: int
-    """Skipped because they are of another type of the topic."""
+    """Messages of another type on the same topic."""
     deadlines_missed: int
     lapses: int
     """Times that the lease ran out."""
     latency: Latency
-    """From publish to take, of all that it received."""
+    """Time from publish to take of all messages that it received."""
     identity: int
     """A number that no other subscriber has; its upper 32 bits are the process id."""
     history: int
@@ -168,10 +171,7 @@ def _subscriber_view(row: shm.SubscriberRow, names: dict[int, str], types: _Type
 
 
 def types_in_use(domain: Domain, topic: str) -> list[tuple[str, bytes | None]]:
-    """Name and description of the types of a topic, None for bytes; [] where nobody says any.
-
-    Those of its endpoints; where no endpoint names one, those of the messages in its queues.
-    """
+    """Name and description of the types of a topic's endpoints, else of the messages in its queues; None for bytes."""
     region = domain.region
     life = topic_life(region, topic)
     rows: list[shm.PublisherRow | shm.SubscriberRow] = [*shm.publishers(region), *shm.subscribers(region)]
@@ -241,7 +241,7 @@ class QueuedMessage:
     holders: tuple[int, ...]
     """Process ids that hold it."""
     to_be_sent: bool
-    """Some subscriber that gets it by type and reliability has not come to it (requirement P13)."""
+    """Some subscriber that gets it has not come to it (requirement P13)."""
     preview: bytes
     """The first bytes of the payload: at most 64, if no other number was asked for."""
 

@@ -57,9 +57,9 @@ class ReplayStats(ShownByFields):
 
     topics: Mapping[str, TopicReplayed]
     lateness: Latency
-    """How long after the time that was due messages were published; without those that were due at once."""
+    """How long after the time that was due messages were published."""
     overslept: Latency
-    """How much too late its sleeps between messages ended. It wakes up so much earlier, and spins the rest."""
+    """How much too late its sleeps between messages ended."""
     spun: float
     """Seconds for which it was awake before messages were due."""
 
@@ -194,7 +194,7 @@ class Replay(Closing):
 
     @property
     def refused(self) -> Mapping[str, tuple[str, ...]]:
-        """By topic, the subscribers at present that get none of its messages, and why: of other types, or RELIABLE."""
+        """By topic, the subscribers at present that get none of its messages, and why."""
         found: dict[str, tuple[str, ...]] = {}
         for topic in self.topics:
             offers = [Offer(topic, t.type, t.qos.reliability) for t in self._plan.tracks if t.topic == topic]
@@ -233,7 +233,7 @@ class Replay(Closing):
         self._paused = True
 
     def resume(self) -> None:
-        """Goes on from where it stands: another name for play()."""
+        """Another name for play()."""
         self.play()
 
     @property
@@ -296,7 +296,7 @@ class Replay(Closing):
         return True
 
     def stats(self) -> ReplayStats:
-        """The statistics of the replay since it was opened: its messages and its lateness."""
+        """The statistics of the replay since it was opened."""
         counters = self._open_player().counters()
         topics = by_topic(zip((track.topic for track in self._plan.tracks), counters, strict=True))
         lateness, overslept, spun_ns = self._player.timing()

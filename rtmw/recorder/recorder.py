@@ -311,8 +311,7 @@ class RecorderStats(ShownByFields):
     """Times that the wall clock was set back."""
     is_paused: bool
     written_messages: int = 0
-    """Messages in its files. They are fewer than `messages` while some are on their way, and stay so for what no
-    snapshot has kept."""
+    """Messages in its files. They are fewer than `messages` while some are on their way."""
     uploads: UploadStats | None = None
     """The files on their way to the place of `upload`; None: no place was named."""
 

@@ -94,8 +94,7 @@ class Tabular(Closing):
 
             for batch in recording.record_batches("pump/speed", columns=["log_time", "rpm"]): ...
 
-        `topic` None: those of all topics, as payloads. Memory stays small. Last values that a recorder carried over
-        from the file before are left out. Read from it before the recording is closed.
+        `topic` None: those of all topics, as payloads. Read from it before the recording is closed.
 
         Errors: ValueError for a topic, a column or a time that there is not, UnsupportedType for a type that columns
         cannot hold, NotInstalled; while it is read: RecordingDamaged, ValueMismatch for a damaged payload.
@@ -285,7 +284,7 @@ class Recording(Tabular):
 
     @property
     def end_ns(self) -> int:
-        """Latest log time. Of a chunk with messages that have none, the earliest one counts: the index has no other."""
+        """Latest log time."""
         return max(self._times(), default=0)
 
     def _times(self) -> Iterator[int]:
@@ -401,10 +400,7 @@ class Recording(Tabular):
         return bool(chunk.counts) and (wanted is None or not wanted.isdisjoint(chunk.counts))
 
     def read(self, chunk: Chunk) -> Batch:
-        """All messages of a chunk, after every check that is possible. Raises RecordingDamaged.
-
-        Payloads that a recorder has compressed one by one (bags of ROS 2) are given as they were published.
-        """
+        """All messages of a chunk, after every check that is possible. Raises RecordingDamaged."""
         return self.as_published(self.read_stored(chunk))
 
     def as_published(self, batch: Batch) -> Batch:

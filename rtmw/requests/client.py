@@ -48,7 +48,7 @@ LOOK_S: Final = 0.01
 
 @dataclass(frozen=True)
 class ClientStats:
-    """Counters of all clients of the service in this process since the first of them was opened."""
+    """Counters of all clients of the service in this process."""
 
     calls: int
     """Calls and streams that were begun."""

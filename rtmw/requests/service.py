@@ -75,8 +75,7 @@ class ServiceStats:
     cancelled: int
     """Calls that their client gave up before or while they were served, or that `close` ended."""
     expired: int
-    """Calls whose timeout was over before they were served, between two of their replies, or in a task. Where their
-    client gives up first, they are `cancelled`."""
+    """Calls whose timeout was over. Where their client gives up first, they are `cancelled`."""
     unread: int
     """Calls whose answer nobody was there to read, or whose client left too many replies unread."""
     refused: int

@@ -120,8 +120,9 @@ class Letter:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """Where its files are, below the folder of the inbox; those of a COMPOSITE in a folder of their own. They are
-        the program's: whatever becomes of the letter, they stay."""
+        """Where its files are, below the folder of the inbox; those of a COMPOSITE in a folder of their own. Whatever
+        becomes of the letter, they stay.
+        """
         if self.header.kind is Kind.BUF:
             return ()
         return tuple(Path(part.source) for part in self._content() if isinstance(part, File))

@@ -29,7 +29,7 @@ class Savepoint:
     def __init__(self, name: str, lsn: int) -> None:
         self.name = name
         self.lsn = lsn
-        """Position of its record in the log of the core: it means this one, and no other of its name."""
+        """Position of its record in the log of the core."""
 
     def __repr__(self) -> str:
         return f"<rtmw.Savepoint {self.name!r}>"

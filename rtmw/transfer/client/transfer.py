@@ -52,7 +52,7 @@ class Progress:
 
 
 class Transfer:
-    """Made by `Sender.send`. It is followed for as long as the program keeps it, or waits for it. Any thread."""
+    """Made by `Sender.send`. It is followed while the program keeps it. Any thread."""
 
     _has_files = False
     _ids: tuple[TransferId, ...] = ()
