@@ -38,25 +38,25 @@ __all__ = [
 
 # Numbers of a size, as members of classes. To type checkers they are int and float; cyclonedds has them by these words.
 int8 = Annotated[int, "int8"]
-"""The type of a member that holds a whole number from -2^7 to 2^7 - 1."""
+"""It holds whole numbers from -2^7 to 2^7 - 1."""
 int16 = Annotated[int, "int16"]
-"""The type of a member that holds a whole number from -2^15 to 2^15 - 1."""
+"""It holds whole numbers from -2^15 to 2^15 - 1."""
 int32 = Annotated[int, "int32"]
-"""The type of a member that holds a whole number from -2^31 to 2^31 - 1."""
+"""It holds whole numbers from -2^31 to 2^31 - 1."""
 int64 = Annotated[int, "int64"]
-"""The type of a member that holds a whole number from -2^63 to 2^63 - 1."""
+"""It holds whole numbers from -2^63 to 2^63 - 1."""
 uint8 = Annotated[int, "uint8"]
-"""The type of a member that holds a whole number from 0 to 2^8 - 1."""
+"""It holds whole numbers from 0 to 2^8 - 1."""
 uint16 = Annotated[int, "uint16"]
-"""The type of a member that holds a whole number from 0 to 2^16 - 1."""
+"""It holds whole numbers from 0 to 2^16 - 1."""
 uint32 = Annotated[int, "uint32"]
-"""The type of a member that holds a whole number from 0 to 2^32 - 1."""
+"""It holds whole numbers from 0 to 2^32 - 1."""
 uint64 = Annotated[int, "uint64"]
-"""The type of a member that holds a whole number from 0 to 2^64 - 1."""
+"""It holds whole numbers from 0 to 2^64 - 1."""
 float32 = Annotated[float, "float32"]
-"""The type of a member that holds a number of single precision."""
+"""It holds numbers of single precision."""
 float64 = Annotated[float, "float64"]
-"""The type of a member that holds a number of double precision."""
+"""It holds numbers of double precision."""
 
 _resolved: dict[Any, MessageType] = {}
 
