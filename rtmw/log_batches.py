@@ -158,8 +158,7 @@ def _columns(description: bytes) -> tuple[Column, ...]:
 class LogBatch(RunColumns, Generic[T]):
     """Records of a log, in the order of their positions, as columns. They are durable.
 
-    `len` is their number. `position`, `time_ns`, `epoch`: numpy arrays, one number a record, as of LogRecord. `data`:
-    the bytes of all, of which record i has `data[offsets[i] : offsets[i + 1]]`. Nothing is copied from them.
+    `len` is their number. The arrays are numpy's, with one number a record; nothing is copied from them.
     """
 
     def __init__(self, path: str, run: _Run, end: int, origin: Origin[T], description: bytes) -> None:

@@ -188,8 +188,8 @@ class Publisher(shm.Publisher[T], Closing):
     async def publish_async(self, value: T, **options: Unpack[MessageOptions]) -> bool:
         """`publish`, for asyncio: the event loop goes on while it waits for a RELIABLE subscriber whose queue is full.
 
-        Messages of one priority that wait in one event loop are published in the order of the calls. `value` must not
-        change meanwhile. Cancelled, the message is published or not, and never twice.
+        Messages of one priority that wait are published in the order of the calls. `value` must not change meanwhile.
+        Cancelled, the message is published or not, and never twice.
         """
         if self._turns is None:  # nobody has ever waited
             published = self._try(self._max_blocking, value, **options)

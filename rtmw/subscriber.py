@@ -49,8 +49,8 @@ class SubscriberStats(ShownByFields):
     waiting: int
     """Messages in the queues that it gets, and has not taken yet."""
     missed: int
-    """Messages that were evicted before it took them, that were lost between hosts, or that came after its lease had
-    run out.
+    """Messages that were evicted before it took them, beyond its depth or because the pool was full; that were lost
+    between hosts; or that came after its lease had run out.
     """
     expired: int
     """Messages that it did not get because their lifetime was over."""

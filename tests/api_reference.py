@@ -227,7 +227,8 @@ def docstring(found: griffe.Object) -> str:
 
 
 def one_line(found: griffe.Object | griffe.Alias) -> str:
-    return " ".join(docstring(resolved(found)).split())
+    """The docstring without its examples, which stand indented."""
+    return " ".join(re.sub(r"^ {4}.*$", "", docstring(resolved(found)), flags=re.MULTILINE).split())
 
 
 if __name__ == "__main__":

@@ -351,14 +351,15 @@ class Recorder(Closing):
 
     `topics`: names, and patterns (`*`, `?`, `[a-z]`), of topics that exist or will; `exclude`: patterns of those that
     are not wanted. `wait`: seconds to wait for a domain that is not there yet; math.inf: for ever; None: it is made.
-    `compression`: lz4, zstd or none. `chunk_bytes`: what is compressed, lost and read together; a chunk is closed after
-    a second in any case. `buffer_bytes`: memory for what the disk has not taken yet. `split_bytes`, `split_every`
-    (seconds): when the next file begins; `keep`: so many files, the oldest are removed. `sync_every`: seconds between
-    demands that the disk has it all, None: only at the end. `snapshot`: write nothing, but keep so many seconds for
-    `snapshot()`. `reliable`: RELIABLE publishers wait for the recorder, and so for the disk. `append`:
-    the folder may hold recordings already; numbers go on. `ros2`: schemas and QoS as the tools of ROS 2 read them.
-    `upload`: a remote place, such as s3://bucket/prefix, to which finished files are sent; `upload_remove`: they are
-    removed here when they are there; `upload_patience`: seconds that `close` waits for those that are not there yet.
+    `compression`: lz4, zstd or none. `chunk_bytes`: what is compressed, lost and read together; a chunk is closed
+    after a second in any case. `buffer_bytes`: memory for what the disk has not taken yet. `split_bytes`,
+    `split_every` (seconds): when the next file begins; `keep`: so many files, the oldest are removed. `sync_every`:
+    seconds between demands that the disk has it all, None: only at the end. `snapshot`: write nothing, but keep so
+    many seconds for `snapshot()`. `reliable`: RELIABLE publishers wait for the recorder, and so for the disk.
+    `append`: the folder may hold recordings already; numbers go on. `ros2`: schemas and QoS as the tools of ROS 2
+    read them. `upload`: a remote place, such as s3://bucket/prefix, to which finished files are sent;
+    `upload_remove`: they are removed here when they are there; `upload_patience`: seconds that `close` waits for
+    those that are not there yet.
 
     Nobody waits for a recorder, unless `reliable`; what it misses is counted, by cause, here and in the file.
     Errors: RecordingFailed, ValueError, and those of Domain. A disk that fails ends the recording: `wait` and `close`

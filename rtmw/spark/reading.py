@@ -39,12 +39,10 @@ def read(
 
         flow = rtmw.spark.read("monday/", topic="pump/speed", start=datetime(2026, 11, 22, 8, tzinfo=UTC))
 
-    `path`: a file, a folder, a pattern, or several; or the folder of a log. `spark`: None is the running session, or a
-    new one. The options are those of the format (docs/spark.md), and may be Python's values. What there is to read is
-    looked up now and once: a recording or log that grows has more rows for the next call.
-
-    Errors: RecordingError, FileNotFoundError, UnsupportedType, TypeError and ValueError (options), NotInstalled; those
-    of the tasks as Spark reports them.
+    `path`: a file, a folder, a pattern, or several; or the folder of a log. `spark`: None is the running session, or
+    a new one. The options are those of the format (docs/spark.md), and may be Python's values. What there is to read
+    is looked up now and once. Errors: RecordingError, FileNotFoundError, UnsupportedType, TypeError and ValueError
+    (options), NotInstalled; those of the tasks as Spark reports them.
     """
     paths = [path] if isinstance(path, str | os.PathLike) else path
     chosen = keyword_options([os.fspath(one) for one in paths], options)
