@@ -100,16 +100,16 @@ from rtmw.waitset import WaitSet
 
 if TYPE_CHECKING:
     from rtmw import observe, spark
-    from rtmw.durable_log import Appended, Durability, Log, LogStats, PersistQueue, Retention
-    from rtmw.log_batches import LogBatch, LogBatches
-    from rtmw.log_reading import Cursor, LogRecord, LogRecords, Start
+    from rtmw.durable_log.batches import LogBatch, LogBatches
+    from rtmw.durable_log.log import Appended, Durability, Log, LogStats, PersistQueue, Retention
+    from rtmw.durable_log.reading import Cursor, LogRecord, LogRecords, Start
     from rtmw.many.pattern_subscriber import PatternStats, PatternSubscriber
     from rtmw.player import Replay, ReplayStats
     from rtmw.recorder import Recorder, RecorderStats
     from rtmw.recording import Recording, Recordings
+    from rtmw.recording.sample_table import table
     from rtmw.relay.agent import Agent, Dispatch, DispatchState, Order
     from rtmw.requests import Client, ClientStats, Service, ServiceStats, Stream
-    from rtmw.sample_table import table
     from rtmw.transfer import (
         Delivery,
         File,
@@ -257,30 +257,30 @@ __version__: str
 
 _LATE: Final = {
     "Agent": "rtmw.relay.agent",
-    "Appended": "rtmw.durable_log",
+    "Appended": "rtmw.durable_log.log",
     "Client": "rtmw.requests",
     "ClientStats": "rtmw.requests",
-    "Cursor": "rtmw.log_reading",
+    "Cursor": "rtmw.durable_log.reading",
     "Delivery": "rtmw.transfer",
     "Dispatch": "rtmw.relay.agent",
     "DispatchState": "rtmw.relay.agent",
-    "Durability": "rtmw.durable_log",
+    "Durability": "rtmw.durable_log.log",
     "File": "rtmw.transfer",
     "Inbox": "rtmw.transfer",
     "InboxStats": "rtmw.transfer",
     "Letter": "rtmw.transfer",
     "Level": "rtmw.transfer",
-    "Log": "rtmw.durable_log",
-    "LogBatch": "rtmw.log_batches",
-    "LogBatches": "rtmw.log_batches",
-    "LogRecord": "rtmw.log_reading",
-    "LogRecords": "rtmw.log_reading",
-    "LogStats": "rtmw.durable_log",
+    "Log": "rtmw.durable_log.log",
+    "LogBatch": "rtmw.durable_log.batches",
+    "LogBatches": "rtmw.durable_log.batches",
+    "LogRecord": "rtmw.durable_log.reading",
+    "LogRecords": "rtmw.durable_log.reading",
+    "LogStats": "rtmw.durable_log.log",
     "Order": "rtmw.relay.agent",
     "Part": "rtmw.transfer",
     "PatternStats": "rtmw.many.pattern_subscriber",
     "PatternSubscriber": "rtmw.many.pattern_subscriber",
-    "PersistQueue": "rtmw.durable_log",
+    "PersistQueue": "rtmw.durable_log.log",
     "Progress": "rtmw.transfer",
     "Recorder": "rtmw.recorder",
     "RecorderStats": "rtmw.recorder",
@@ -288,20 +288,20 @@ _LATE: Final = {
     "Recordings": "rtmw.recording",
     "Replay": "rtmw.player",
     "ReplayStats": "rtmw.player",
-    "Retention": "rtmw.durable_log",
+    "Retention": "rtmw.durable_log.log",
     "Savepoint": "rtmw.transfer",
     "Sender": "rtmw.transfer",
     "SenderStats": "rtmw.transfer",
     "Service": "rtmw.requests",
     "ServiceStats": "rtmw.requests",
-    "Start": "rtmw.log_reading",
+    "Start": "rtmw.durable_log.reading",
     "Stream": "rtmw.requests",
     "Transaction": "rtmw.transfer",
     "Transfer": "rtmw.transfer",
     "TransferEvent": "rtmw.transfer",
     "TransferId": "rtmw.transfer",
     "TransferState": "rtmw.transfer",
-    "table": "rtmw.sample_table",
+    "table": "rtmw.recording.sample_table",
 }
 """The modules of names that are imported on first use: many programs do without, and some need numpy and more."""
 

@@ -9,7 +9,7 @@ from reprlib import Repr
 from typing import Any, Final, cast
 
 from rtmw.latency import Latency
-from rtmw.units import duration
+from rtmw.text.units import duration
 
 _short: Final = Repr()
 _short.maxstring = _short.maxother = 200
@@ -18,7 +18,7 @@ _short.maxlist = _short.maxtuple = _short.maxdict = 20
 
 def table(title: str, headings: Sequence[str], rows: Iterable[Sequence[Any]], notes: Iterable[str] = ()) -> str:
     """A table with a title, and sentences below it. Numbers are aligned to the right."""
-    from rtmw.visible import markup  # importing rtmw has to be quick, and few programs run in a notebook
+    from rtmw.text.visible import markup  # importing rtmw has to be quick, and few programs run in a notebook
 
     head = "".join(f"<th>{markup(name)}</th>" for name in headings)
     cells = ("".join(f"<td{_side(value)}>{markup(shown(value))}</td>" for value in row) for row in rows)

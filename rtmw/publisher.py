@@ -16,8 +16,8 @@ from rtmw.domain import Domain, domain_of
 from rtmw.errors import TopicNameError
 from rtmw.matching import LongWait, Offer, WaitLog, refusals
 from rtmw.notebook import ShownByFields
-from rtmw.patterns import OWN_PREFIX, check_levels, is_own
 from rtmw.qos import Reliability, check_priority, check_reliability, check_seconds, is_whole
+from rtmw.text.patterns import OWN_PREFIX, check_levels, is_own
 from rtmw.types import MessageType, resolve, shown_name
 
 if TYPE_CHECKING:

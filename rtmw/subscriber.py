@@ -19,9 +19,9 @@ from rtmw.errors import ClosedError, RegionDamaged
 from rtmw.latency import Latency
 from rtmw.matching import TELL_AFTER_S, LongWait, Offer, WaitLog, heard, silence, unheard
 from rtmw.notebook import ShownByFields
-from rtmw.patterns import check_levels, is_own
 from rtmw.publisher import check_count, wire_type
 from rtmw.qos import Reliability, check_reliability, check_seconds, check_times
+from rtmw.text.patterns import check_levels, is_own
 from rtmw.types import AnyType, MessageType, from_description, resolve, shown_name
 
 if TYPE_CHECKING:

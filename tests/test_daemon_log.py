@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rtmw.daemon_log import BOUNDED_BEFORE, LINES_MOST, WINDOW_S, DaemonLog, VisibleLines, many, of_user
+from rtmw.text.daemon_log import BOUNDED_BEFORE, LINES_MOST, WINDOW_S, DaemonLog, VisibleLines, many, of_user
 from tests.clocks import Moved
 
 

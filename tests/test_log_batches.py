@@ -13,7 +13,7 @@ import pytest
 from cyclonedds.idl import IdlStruct, types
 
 import rtmw
-from rtmw.log_batches import MOST_BYTES, MOST_ROWS
+from rtmw.durable_log.batches import MOST_BYTES, MOST_ROWS
 
 
 @dataclass

@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 import rtmw
-from rtmw.log_syncing import FAST_S, SYNCS, Syncing
+from rtmw.durable_log.syncing import FAST_S, SYNCS, Syncing
 from rtmw.transfer.events import SendTransfer
 from rtmw.transfer.store import Store
 from tests.bus import LONG
@@ -180,7 +180,7 @@ def test_a_log_that_fails_ends_the_loop_and_nothing_that_waits_is_done(tmp_path:
     child = spawn(f"""
         import asyncio, resource, signal
         import rtmw
-        from rtmw.log_syncing import Syncing
+        from rtmw.durable_log.syncing import Syncing
         from rtmw.transfer.events import SendTransfer
         from rtmw.transfer.store import Store
         from tests.transfer.memory import header

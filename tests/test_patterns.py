@@ -14,8 +14,8 @@ from paho.mqtt.client import topic_matches_sub
 import rtmw
 from rtmw.net.security.rules import make_rule
 from rtmw.net.settings import Settings, make_settings
-from rtmw.patterns import check_pattern, is_meant, is_pattern, topics_of
 from rtmw.player.tracks import Choice
+from rtmw.text.patterns import check_pattern, is_meant, is_pattern, topics_of
 from tests.bus import eventually
 
 pytestmark = pytest.mark.usefixtures("domain_id")

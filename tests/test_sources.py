@@ -89,11 +89,11 @@ def test_commands_print_through_the_module_that_makes_text_visible() -> None:
 def test_text_of_others_is_made_visible_in_one_module() -> None:
     found = {path for path in files_with(ESCAPES, {".py"}) if path.startswith("rtmw/")}
     allowed = {  # what a name may be, what a payload of bytes is, and words of IDL
-        "rtmw/addresses.py", "rtmw/log/folder.py", "rtmw/cli/transfers.py", "rtmw/cli/values.py",
+        "rtmw/text/addresses.py", "rtmw/log/folder.py", "rtmw/cli/transfers.py", "rtmw/cli/values.py",
         "rtmw/types/checks.py",
         "rtmw/recording/schemas/idl.py",
     }  # fmt: skip
-    assert found == {"rtmw/visible.py", *allowed}
+    assert found == {"rtmw/text/visible.py", *allowed}
 
 
 def test_each_file_is_short_enough_to_read() -> None:

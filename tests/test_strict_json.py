@@ -1,4 +1,4 @@
-"""`rtmw.strict_json`: what is written as JSON is JSON, whatever a message has."""
+"""`rtmw.text.strict_json`: what is written as JSON is JSON, whatever a message has."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rtmw.strict_json import as_json
+from rtmw.text.strict_json import as_json
 
 
 def strictly(text: str) -> Any:

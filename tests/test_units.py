@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rtmw.patterns import is_among, is_meant, is_own, is_pattern
-from rtmw.units import seconds_of, size_of, some_bytes, some_seconds
+from rtmw.text.patterns import is_among, is_meant, is_own, is_pattern
+from rtmw.text.units import seconds_of, size_of, some_bytes, some_seconds
 
 
 @pytest.mark.parametrize(

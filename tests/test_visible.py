@@ -7,7 +7,7 @@ import unicodedata
 
 import pytest
 
-from rtmw.visible import label, markup, visible
+from rtmw.text.visible import label, markup, visible
 
 
 @pytest.mark.parametrize(

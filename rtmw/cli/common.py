@@ -10,11 +10,11 @@ from contextlib import suppress
 from typing import Final
 
 from rtmw import observe, shm
-from rtmw.addresses import is_loopback
 from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.errors import DomainNotFound, RtmwError
-from rtmw.patterns import topics_of
+from rtmw.text.addresses import is_loopback
+from rtmw.text.patterns import topics_of
 
 LOOK_S: Final = 0.05
 """How often it is looked for what is not there yet."""

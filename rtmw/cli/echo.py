@@ -21,7 +21,7 @@ from rtmw.cli.values import lines, part_at, to_plain
 from rtmw.clock import CLOCK
 from rtmw.domain import Domain, domain_for_tool
 from rtmw.errors import DomainNotFound
-from rtmw.patterns import is_pattern, topics_of
+from rtmw.text.patterns import is_pattern, topics_of
 from rtmw.types.text import Json, String, content
 
 LOOK_S: Final = 0.5

@@ -9,7 +9,7 @@ from rtmw.cli.common import CommandError, place_of
 from rtmw.cli.endings import until_asked
 from rtmw.cli.parsing import add_listen, count, runs
 from rtmw.cli.terminal import counted, say, warn
-from rtmw.visible import visible
+from rtmw.text.visible import visible
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def foxglove(arguments: argparse.Namespace) -> int:
     """Serve until it is asked to end, also a domain that does not exist yet."""
-    from rtmw.foxglove import FoxgloveOptions, FoxgloveServer  # other commands do without
+    from rtmw.observe.foxglove import FoxgloveOptions, FoxgloveServer  # other commands do without
 
     if (arguments.tls_cert is None) != (arguments.tls_key is None):
         raise CommandError("--tls-cert and --tls-key belong together: name both.")

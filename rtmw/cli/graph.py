@@ -19,7 +19,7 @@ from rtmw.observe import Edge, Graph, Process, TopicView
 from rtmw.observe.picture import picture
 from rtmw.observe.services import NODE_TOPIC
 from rtmw.qos import Reliability
-from rtmw.visible import visible
+from rtmw.text.visible import visible
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -13,8 +13,8 @@ from rtmw.cli.terminal import Table, line, say, show, show_json, size
 from rtmw.cli.values import load_type
 from rtmw.errors import SessionError
 from rtmw.replica.operating import ask_node
+from rtmw.text.units import duration, some_bytes, some_seconds
 from rtmw.types import resolve
-from rtmw.units import duration, some_bytes, some_seconds
 
 _SETTINGS = ("min_insync", "sync_timeout", "lag", "suspect", "age", "bytes")
 _WAIT_S = 10.0

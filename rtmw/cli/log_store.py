@@ -24,7 +24,7 @@ from rtmw.cli.parsing import NODE, add_place, argument, natural, runs, seconds
 from rtmw.cli.terminal import counted, say, show_json, size, warn
 from rtmw.clock import CLOCK
 from rtmw.closing import Closing
-from rtmw.durable_log import check_segment
+from rtmw.durable_log.log import check_segment
 from rtmw.errors import LogFull
 from rtmw.publisher import check_count
 from rtmw.types import MessageType, carried_type, resolve, shown_name

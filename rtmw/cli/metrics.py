@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
-from rtmw.addresses import metrics_url, place_to_listen
 from rtmw.cli.common import CommandError, look_at
 from rtmw.cli.endings import until_asked
 from rtmw.cli.parsing import add_place, argument, runs
 from rtmw.cli.terminal import say
 from rtmw.errors import RtmwError
+from rtmw.text.addresses import metrics_url, place_to_listen
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric

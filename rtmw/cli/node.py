@@ -16,12 +16,12 @@ from typing import Any, Final, NoReturn
 from rtmw.cli.common import CommandError
 from rtmw.cli.parsing import Commands, add_commands, add_settings, domain_number, natural, runs, seconds, seconds_or_0
 from rtmw.cli.terminal import say
-from rtmw.daemon_log import VisibleLines, written
 from rtmw.domain import environment_domain
 from rtmw.errors import RtmwError
 from rtmw.net.process import signals_held, systemd_unit
 from rtmw.net.settings import NODE, Settings, make_settings
 from rtmw.settings import SettingsFile
+from rtmw.text.daemon_log import VisibleLines, written
 
 STDERR = 2
 ANEW = "RTMW_NODE_ANEW"

@@ -19,8 +19,8 @@ from rtmw.cli.node_status import find_status
 from rtmw.cli.parsing import natural, runs
 from rtmw.cli.terminal import Table, duration, show, show_json, size
 from rtmw.errors import DomainNotFound, RtmwError
-from rtmw.patterns import is_own
 from rtmw.settings import SettingsFile
+from rtmw.text.patterns import is_own
 
 if TYPE_CHECKING:
     from rtmw.net.dds.network import Line
@@ -198,9 +198,9 @@ def _peers(settings: Settings, line: Line | None, path: Path) -> Iterator[Check]
 
 def _metrics(settings: Settings, status: dict[str, object] | None, path: Path) -> Check:
     """Could they be served there? The node that runs may have the port."""
-    from rtmw.addresses import metrics_url
     from rtmw.net.http_server import MetricsServer
     from rtmw.net.settings import place_of
+    from rtmw.text.addresses import metrics_url
 
     port, address = settings.metrics_port, settings.metrics_address
     if port is None:
@@ -240,9 +240,9 @@ def _services(settings: Settings, path: Path) -> Iterator[Check]:
 def _logs(node: str, path: Path) -> Iterator[Check]:
     """Can others have logs with this node, and does the control store answer?"""
     from rtmw.cli.node_doctor import connecting, keys, listening, why_not
-    from rtmw.control.settings import read_log
     from rtmw.net.security.health import KeysHealth
     from rtmw.net.settings import place_of
+    from rtmw.replica.control.settings import read_log
 
     settings = read_log(path)
     link, row = settings.link, KeysHealth().row(settings.link)

@@ -10,7 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from rtmw.addresses import place_to_listen, place_to_reach, unix_path
 from rtmw.cli.common import look_at
 from rtmw.cli.environment import CHECK_COLUMNS, UNKNOWN_MOST, Check, add_strict, not_looked_up, status_of, verdict
 from rtmw.cli.node_status import SILENT_S, by_cause, cipher_of, find_status, services
@@ -20,6 +19,7 @@ from rtmw.clock import CLOCK
 from rtmw.errors import DomainNotFound, RtmwError
 from rtmw.net.settings import other_pool
 from rtmw.observe.services import LogsActivity, logs
+from rtmw.text.addresses import place_to_listen, place_to_reach, unix_path
 
 if TYPE_CHECKING:
     from rtmw.net.security.tables import Link

@@ -64,9 +64,9 @@ def list_nodes(arguments: argparse.Namespace) -> int:
 
 def info(arguments: argparse.Namespace) -> int:
     """Print what crosses, in each direction, and what does not, and why."""
-    from rtmw.addresses import metrics_url
     from rtmw.net.known_nodes import nodes_met
     from rtmw.net.settings import other_pool
+    from rtmw.text.addresses import metrics_url
 
     found = node_status(arguments.domain)
     if arguments.json:

@@ -21,12 +21,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias, TypeVar, cast
 
-from rtmw.addresses import place_to_listen
 from rtmw.domain import LARGEST_ID, environment_domain
 from rtmw.errors import RtmwError
 from rtmw.settings import Declaration, Setting, option_of, values
-from rtmw.units import some_bytes, some_seconds
-from rtmw.visible import visible
+from rtmw.text.addresses import place_to_listen
+from rtmw.text.units import some_bytes, some_seconds
+from rtmw.text.visible import visible
 
 T = TypeVar("T")
 Commands: TypeAlias = Mapping[str, tuple[str, str]]

@@ -21,7 +21,7 @@ from rtmw.errors import UnsupportedType
 from rtmw.optional import needed
 from rtmw.recording.places import place, written_whole
 from rtmw.recording.recording import Recording
-from rtmw.visible import label, visible
+from rtmw.text.visible import label, visible
 
 if TYPE_CHECKING:
     from rtmw.recording.tools.series import Series

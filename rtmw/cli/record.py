@@ -21,7 +21,7 @@ from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.errors import DomainNotFound
 from rtmw.recorder import Recorder
-from rtmw.visible import visible
+from rtmw.text.visible import visible
 
 if TYPE_CHECKING:
     from rtmw.recorder import RecorderStats

@@ -29,7 +29,6 @@ from rtmw.cli.sources import (
 from rtmw.cli.terminal import Cell, Table, counted, duration, in_percent, line, say, show, show_json, size, warn
 from rtmw.errors import NotInstalled, RecordingError
 from rtmw.optional import needed
-from rtmw.patterns import is_meant
 from rtmw.recording.files import find_recording, find_recordings, recovered_of
 from rtmw.recording.places import STANDARD_OUTPUT, is_remote, place, written_whole
 from rtmw.recording.recording import Recording
@@ -51,7 +50,8 @@ from rtmw.recording.tools.copying import merge as merge_recordings
 from rtmw.recording.tools.info import RecordingInfo, RunInfo, TopicInfo, run_of
 from rtmw.recording.tools.recover import Lost, Recovered
 from rtmw.recording.tools.recover import recover as recover_recording
-from rtmw.strict_json import as_json
+from rtmw.text.patterns import is_meant
+from rtmw.text.strict_json import as_json
 
 if TYPE_CHECKING:
     import pyarrow as pa

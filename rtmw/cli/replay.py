@@ -16,7 +16,7 @@ from rtmw.clock import CLOCK
 from rtmw.player import Replay, ReplayStats
 from rtmw.qos import PRIORITIES, Reliability
 from rtmw.recording.files import find_recordings
-from rtmw.units import some_seconds
+from rtmw.text.units import some_seconds
 
 LOOK_S: Final = 0.1
 JUMP_S: Final = 10.0

@@ -22,7 +22,7 @@ from rtmw.errors import NotInstalled
 from rtmw.recording.report.build import facts_of, look_into, write
 from rtmw.recording.report.verdict import CHECKS, Check, Level, worst
 from rtmw.spark.driver import find_java, own_folder, require_pyspark
-from rtmw.units import some_seconds
+from rtmw.text.units import some_seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

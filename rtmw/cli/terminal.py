@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from rtmw.cli.values import to_plain
 from rtmw.clock import CLOCK
-from rtmw.strict_json import as_json
-from rtmw.units import counted as counted
-from rtmw.units import duration as duration
-from rtmw.units import size as size
-from rtmw.visible import visible
+from rtmw.text.strict_json import as_json
+from rtmw.text.units import counted as counted
+from rtmw.text.units import duration as duration
+from rtmw.text.units import size as size
+from rtmw.text.visible import visible
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable

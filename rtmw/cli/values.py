@@ -17,9 +17,9 @@ from typing import Any
 from rtmw.errors import UnsupportedType
 from rtmw.latency import Latency
 from rtmw.optional import needing_dds
-from rtmw.strict_json import NOT_FINITE, as_json
+from rtmw.text.strict_json import NOT_FINITE, as_json
+from rtmw.text.visible import visible
 from rtmw.types import MessageType, resolve
-from rtmw.visible import visible
 
 SHORT_NAMES: dict[str, type] = {"str": str, "dict": dict}
 """Types that are named without their module."""

@@ -44,7 +44,7 @@ from rtmw.demo.topics import telemetry
 from rtmw.domain import Domain
 from rtmw.errors import DomainError, DomainNotFound, LimitReached, NotInstalled
 from rtmw.observe import Books
-from rtmw.patterns import is_own
+from rtmw.text.patterns import is_own
 
 LIVE_S, PLAIN_S = 0.25, 1.0
 """How often the table is drawn on a terminal, and a line printed elsewhere."""

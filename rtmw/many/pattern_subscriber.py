@@ -27,10 +27,10 @@ from rtmw.errors import ClosedError, DomainError, LimitReached
 from rtmw.latency import Latency
 from rtmw.many._merge import Merge, Source
 from rtmw.matching import LongWait, WaitLog
-from rtmw.patterns import topics_of
 from rtmw.publisher import check_count
 from rtmw.qos import Reliability, check_reliability, check_seconds, check_times, limited
 from rtmw.subscriber import Subscriber, SubscriberOptions, SubscriberStats
+from rtmw.text.patterns import topics_of
 from rtmw.types import ANY, AnyType, MessageType, resolve, shown_name
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from rtmw.net.http_server import MetricsServer
 from rtmw.net.known_nodes import nodes_met
 from rtmw.net.status import CARRIED, ENDS, INSTANCES, WAITS, drops
 from rtmw.observe.metrics import collect as collect_of_domain
-from rtmw.units import duration
+from rtmw.text.units import duration
 
 _PEER: Final = ("peer", "host", "domain")
 _GAUGES: Final = (

@@ -30,9 +30,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from rtmw.addresses import metrics_url
 from rtmw.clock import CLOCK
-from rtmw.daemon_log import say_more
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError
 from rtmw.net.dds import network as interfaces
@@ -64,7 +62,9 @@ from rtmw.observe import program
 from rtmw.publisher import OwnPublisher
 from rtmw.settings import SettingsFile
 from rtmw.shm import region_of
-from rtmw.units import duration
+from rtmw.text.addresses import metrics_url
+from rtmw.text.daemon_log import say_more
+from rtmw.text.units import duration
 
 if TYPE_CHECKING:
     from rtmw.net.metrics import Metrics

@@ -24,10 +24,10 @@ from typing import Protocol, TypeVar
 
 import uvloop
 
-from rtmw.daemon_log import VisibleLines, written
 from rtmw.domain import NO_DOMAIN
 from rtmw.errors import RtmwError
-from rtmw.visible import visible
+from rtmw.text.daemon_log import VisibleLines, written
+from rtmw.text.visible import visible
 
 __all__ = ["Asked", "run_service"]
 

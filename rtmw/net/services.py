@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from rtmw.clock import CLOCK
-from rtmw.daemon_log import BOUNDED_BEFORE
 from rtmw.domain import NO_DOMAIN, Domain
 from rtmw.errors import RtmwError
 from rtmw.net.process import ENDING, let_signals_in, notify
@@ -29,6 +28,7 @@ from rtmw.net.session.sockets import Backoff
 from rtmw.net.settings import OF_LOGS, Settings, check_reload
 from rtmw.observe.services import STILL, STILL_S, LogsActivity, RelayActivity, TransferActivity, logs, relay, transfers
 from rtmw.settings import SettingsFile
+from rtmw.text.daemon_log import BOUNDED_BEFORE
 
 __all__ = ["ServiceNode", "Services", "names_only_logs"]
 

@@ -12,15 +12,15 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
-from rtmw.addresses import parts
 from rtmw.domain import LARGEST_ID
 from rtmw.net.security.rules import NO_RULES, RuleTable
 from rtmw.net.security.tables import NO_LINK, TABLES, Link, read_tables
 from rtmw.observe.services import NODE_TOPIC
-from rtmw.patterns import is_among, is_meant, is_own
 from rtmw.settings import Declaration, Setting, SettingsError, SettingsFile, values
 from rtmw.shm import parse_group, parse_size
-from rtmw.units import size
+from rtmw.text.addresses import parts
+from rtmw.text.patterns import is_among, is_meant, is_own
+from rtmw.text.units import size
 
 __all__ = ["NODE", "STATUS_TOPIC", "Settings", "SettingsError", "check_reload", "make_settings", "place_of"]
 
@@ -232,7 +232,7 @@ def _read_tables(file: SettingsFile) -> dict[str, Any]:
 
         relay_of(file)
     if "log" in serve:
-        from rtmw.control.settings import log_of
+        from rtmw.replica.control.settings import log_of
 
         log_of(file)
     for service, what, tables in (("relay", "a relay", OF_RELAY), ("log", "replicated logs", OF_LOGS)):

@@ -32,7 +32,7 @@ from rtmw.net.security.rules import RuleTable
 from rtmw.net.settings import WITH_NODES, WITH_PLAIN, Settings
 from rtmw.net.topics import MOST
 from rtmw.qos import Reliability
-from rtmw.visible import visible
+from rtmw.text.visible import visible
 
 _Name = TypeVar("_Name")
 _Named = TypeVar("_Named")

@@ -25,8 +25,8 @@ from rtmw.domain import Domain
 from rtmw.matching import Peer, apart, type_name_of
 from rtmw.observe.services import NODE_TOPIC
 from rtmw.observe.views import PARKED, program, queue
-from rtmw.patterns import is_own
 from rtmw.qos import Reliability
+from rtmw.text.patterns import is_own
 
 __all__ = ["Event", "EventKind", "Events", "events"]
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from rtmw.observe.views import TopicView, program
 from rtmw.qos import Reliability
-from rtmw.units import counted
-from rtmw.visible import markup, visible
+from rtmw.text.units import counted
+from rtmw.text.visible import markup, visible
 
 if TYPE_CHECKING:
     from rtmw.observe.graph import Edge, Graph, Process

@@ -14,8 +14,8 @@ from typing import Any, Final, TypeVar
 from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.observe.views import queue
-from rtmw.patterns import OWN_PREFIX
-from rtmw.strict_json import as_json
+from rtmw.text.patterns import OWN_PREFIX
+from rtmw.text.strict_json import as_json
 
 __all__ = [
     "COUNTERS_TOPIC",

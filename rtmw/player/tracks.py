@@ -14,11 +14,11 @@ import numpy as np
 
 from rtmw import shm
 from rtmw.errors import RtmwError
-from rtmw.patterns import check_levels, check_pattern, is_among, is_meant, is_own
 from rtmw.publisher import LONGEST_QUEUE, check_count
 from rtmw.qos import PRIORITIES, Reliability, check_priority
 from rtmw.recording.batch import MessageFilter
 from rtmw.recording.schemas.ros2 import QOS_KEY, is_latched, offered
+from rtmw.text.patterns import check_levels, check_pattern, is_among, is_meant, is_own
 from rtmw.types import MessageType
 
 if TYPE_CHECKING:

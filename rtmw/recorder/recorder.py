@@ -23,13 +23,13 @@ from rtmw.closing import Closing
 from rtmw.domain import Domain, await_domain, domain_until_closed
 from rtmw.errors import ClosedError, RecordingFailed
 from rtmw.notebook import ShownByFields
-from rtmw.patterns import topics_of
 from rtmw.qos import check_seconds
 from rtmw.recorder.files import Files, Settings, UploadStats
 from rtmw.recorder.sources import Collector, Sources
 from rtmw.recording._mcap import ChunkBuilder
 from rtmw.recording.contents import Cause
 from rtmw.recording.places import Claim, is_remote
+from rtmw.text.patterns import topics_of
 
 __all__ = ["RecordedTopic", "Recorder", "RecorderOptions", "RecorderStats", "State", "Writing"]
 

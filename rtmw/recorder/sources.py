@@ -10,11 +10,11 @@ from rtmw import shm
 from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError
-from rtmw.patterns import Topics
 from rtmw.qos import Reliability
 from rtmw.recording.schemas import define
 from rtmw.recording.writer import Definitions
 from rtmw.shm import make_linkable
+from rtmw.text.patterns import Topics
 from rtmw.types import resolve
 
 make_linkable()

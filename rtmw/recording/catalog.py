@@ -44,7 +44,6 @@ from rtmw.columns.versions import fitted_batch, merged_type
 from rtmw.disk import DISK, Disk
 from rtmw.errors import RecordingError, UnsupportedType, ValueMismatch
 from rtmw.optional import needed
-from rtmw.patterns import is_among, is_own
 from rtmw.recording.frames.layout import layout_of
 from rtmw.recording.frames.scan import Run, Scan, Stream, common_type, sightings, stream_of
 from rtmw.recording.places import Claim, RemotePath, said, written_whole
@@ -52,6 +51,7 @@ from rtmw.recording.recording import Recording
 from rtmw.recording.tools.copying import Progress, no_progress
 from rtmw.recording.tools.tables import NULL_PARTITION, ROW_GROUP
 from rtmw.recording.versions import versions_of
+from rtmw.text.patterns import is_among, is_own
 
 if TYPE_CHECKING:
     from datetime import date

@@ -25,7 +25,7 @@ from rtmw.disk import DISK, Disk
 from rtmw.errors import RemoteFailed, RtmwError
 from rtmw.locks import FileLock
 from rtmw.optional import needed
-from rtmw.patterns import WILD
+from rtmw.text.patterns import WILD
 
 SCHEMES: Final = ("s3", "gs", "hdfs")
 _URI: Final = re.compile(rf"({'|'.join(SCHEMES)}):/+")

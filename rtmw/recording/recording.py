@@ -44,8 +44,8 @@ from rtmw.recording.places import place
 from rtmw.recording.ranges import Members, Ranges, read_ranges
 from rtmw.recording.schemas import CDR, ROS2, described_payloads, message_type_of, no_type, type_name
 from rtmw.recording.versions import version_number
+from rtmw.text.units import counted
 from rtmw.types import MessageType
-from rtmw.units import counted
 
 if TYPE_CHECKING:
     import pandas as pd

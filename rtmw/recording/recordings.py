@@ -12,7 +12,7 @@ from rtmw.recording.files import Source, find_recordings
 from rtmw.recording.recording import Recording, Tabular
 from rtmw.recording.tools.info import RecordingInfo, TopicInfo, as_html, info_of, run_of
 from rtmw.recording.versions import some
-from rtmw.units import counted
+from rtmw.text.units import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa

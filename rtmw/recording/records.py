@@ -14,8 +14,8 @@ from struct import Struct
 from typing import Final, NamedTuple, NoReturn
 
 from rtmw.errors import RecordingDamaged
-from rtmw.fields import TakenFields
 from rtmw.recording.contents import Attachment, Channel, Schema, clamped
+from rtmw.types.fields import TakenFields
 
 _ADVICE: Final = ". To save what is whole: rtmw recording recover "
 

@@ -16,7 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from rtmw.addresses import UNIX, is_loopback, place_to_reach, unix_path
 from rtmw.errors import RtmwError
 from rtmw.net.link.places import Listening
 from rtmw.net.session.errors import in_words
@@ -36,6 +35,7 @@ from rtmw.relay.frame import (
     readable,
 )
 from rtmw.relay.frame import encode as encoded
+from rtmw.text.addresses import UNIX, is_loopback, place_to_reach, unix_path
 
 if TYPE_CHECKING:
     from rtmw.net.security.identity import Identity

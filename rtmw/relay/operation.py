@@ -28,7 +28,7 @@ from rtmw.relay.frame import ALL, skew_of
 from rtmw.relay.machine import ACTS, Act, Machine
 from rtmw.relay.rows import Row
 from rtmw.relay.state import stream_name
-from rtmw.strict_json import as_json
+from rtmw.text.strict_json import as_json
 
 if TYPE_CHECKING:
     from rtmw.relay.server import Server

@@ -23,9 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 import rtmw
-from rtmw.addresses import UNIX, is_loopback
 from rtmw.clock import CLOCK
-from rtmw.daemon_log import of_user
 from rtmw.domain import NO_DOMAIN
 from rtmw.net.link.places import Listening
 from rtmw.net.process import NodeError
@@ -63,7 +61,9 @@ from rtmw.relay.rows import Row
 from rtmw.relay.seals import HEAD_COMMAND, SEAL_ROWS, SEAL_S, Sealer, words
 from rtmw.relay.settings import TLS_BEGINS, Agent, Relay, advice, differences
 from rtmw.relay.store import Store
-from rtmw.units import counted
+from rtmw.text.addresses import UNIX, is_loopback
+from rtmw.text.daemon_log import of_user
+from rtmw.text.units import counted
 
 if TYPE_CHECKING:
     from ssl import SSLContext, SSLObject

@@ -14,13 +14,13 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final, cast
 
-from rtmw.addresses import UNIX, is_loopback, place_to_listen, place_to_reach
 from rtmw.net.security.names import AGENT as AGENT_PEER
 from rtmw.net.security.names import parse_name
 from rtmw.net.security.rules import NO_RULES, RuleTable
 from rtmw.net.security.tables import KEYS, NO_LINK, read_tables
 from rtmw.relay.frame import END, FORM, HEAD, LETTER, N1_MOST, SUMS, Form, FrameError, address_of, readable
 from rtmw.settings import Declaration, Setting, SettingsError, SettingsFile, values
+from rtmw.text.addresses import UNIX, is_loopback, place_to_listen, place_to_reach
 
 __all__ = ["AGENT", "RELAY", "SUBJECT", "Agent", "Relay", "Subject", "read_relay", "relay_of"]
 

@@ -28,7 +28,7 @@ from rtmw.relay.rows import Row
 from rtmw.relay.seals import Sealer
 from rtmw.relay.settings import OWN_NAME
 from rtmw.relay.state import Order, State
-from rtmw.units import size
+from rtmw.text.units import size
 
 CACHE: Final = 64 << 20
 """Bytes of bodies that are kept in memory: of orders that wait, the last ones."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from contextlib import nullcontext
 
-from rtmw.control.settings import LogSettings, read_log
 from rtmw.net.service import Asked, run_service
+from rtmw.replica.control.settings import LogSettings, read_log
 from rtmw.replica.server import Server
 from rtmw.settings import SettingsError
 

@@ -12,22 +12,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakSet
 
-from rtmw.addresses import UNIX, is_loopback, place_to_reach, unix_path
 from rtmw.closing import Closing
-from rtmw.durable_log import Appended, Durability, Log, LogStats, agreed_type, not_bytes
+from rtmw.durable_log.log import Appended, Durability, Log, LogStats, agreed_type, not_bytes
+from rtmw.durable_log.reading import Asked, Cursor, LogRecords, Start
 from rtmw.errors import LogError, LogFailed, MessageTooLarge, RtmwError
 from rtmw.log import AutomaticId, Folder, Label, Reader, Watch, pack_labels
-from rtmw.log_reading import Asked, Cursor, LogRecords, Start
 from rtmw.qos import check_seconds
 from rtmw.replica import requests as r
 from rtmw.replica.connection import Call, Connection, Fetch, Way, error_of
 from rtmw.replica.requests import AUTOMATIC_HEAD, PLACE, Ask, Heard, Welcome
 from rtmw.replica.words import Reply
 from rtmw.settings import values
+from rtmw.text.addresses import UNIX, is_loopback, place_to_reach, unix_path
 from rtmw.types import AnyType, resolve, shown_name
 
 if TYPE_CHECKING:
-    from rtmw.log_batches import LogBatches
+    from rtmw.durable_log.batches import LogBatches
 
 __all__ = ["RemoteLog", "connect"]
 
@@ -263,7 +263,7 @@ class RemoteLog(Log[T]):
     def read_batches(
         self, start: Start | int | datetime = Start.EARLIEST, *, cursor: str | None = None, follow: bool = False
     ) -> LogBatches[T]:
-        from rtmw.log_batches import LogBatches
+        from rtmw.durable_log.batches import LogBatches
 
         self._check_open()
         folder = RemoteFolder(self._net, self._welcome, follows=follow)

@@ -27,10 +27,9 @@ from weakref import WeakSet
 
 import uvloop
 
-from rtmw.addresses import place_to_reach, unix_path
 from rtmw.clock import CLOCK
 from rtmw.closing import Closing
-from rtmw.durable_log import PersistQueue
+from rtmw.durable_log.log import PersistQueue
 from rtmw.errors import (
     ClosedError,
     ForkedError,
@@ -50,6 +49,7 @@ from rtmw.net.session.sockets import Backoff
 from rtmw.replica import requests as r
 from rtmw.replica.requests import Ask, Heard, Refusal, Welcome
 from rtmw.replica.words import Reply
+from rtmw.text.addresses import place_to_reach, unix_path
 from rtmw.waiting import Asleep, Signal, Waiting
 
 if TYPE_CHECKING:

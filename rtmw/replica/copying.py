@@ -31,7 +31,7 @@ from rtmw.net.session import Code, Session, Stream
 from rtmw.replica.wal import SEGMENT, LogWal
 from rtmw.replica.wire import COPY
 from rtmw.replica.words import Role
-from rtmw.units import size
+from rtmw.text.units import size
 
 __all__ = ["refetch", "serve"]
 

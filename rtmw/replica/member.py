@@ -24,13 +24,13 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from rtmw.clock import CLOCK
-from rtmw.control.store import Outcome, Store
 from rtmw.disk import DISK
+from rtmw.durable_log.syncing import FAST_S, SYNCS
 from rtmw.errors import LogDamaged, LogError, LogFailed, RtmwError
 from rtmw.log import Folder
 from rtmw.log.copied import set_aside, settle
-from rtmw.log_syncing import FAST_S, SYNCS
 from rtmw.replica import words as w
+from rtmw.replica.control.store import Outcome, Store
 from rtmw.replica.protocol import Replica
 from rtmw.replica.wal import LogWal, MarksFile
 from rtmw.replica.wire import control_in, member_id, node_of, pack_control

@@ -16,20 +16,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from uuid import uuid4
 
-from rtmw.addresses import place_to_reach, unix_path
 from rtmw.clock import CLOCK
-from rtmw.control.store import Outcome, Store
 from rtmw.errors import LogError, NotPermitted, RtmwError, SessionError
 from rtmw.net.session import Carrier, Hello, Session, Stream
 from rtmw.observe.services import MOST_LOGS
 from rtmw.replica import words as w
+from rtmw.replica.control.store import Outcome, Store
 from rtmw.replica.member import Identity, Member
 from rtmw.replica.protocol import BEATS
 from rtmw.replica.requests import CAPABILITY
 from rtmw.replica.wire import check_settings, control_in, member_id, node_of, pack_control
 from rtmw.replica.words import Reply, Role
 from rtmw.settings import values
-from rtmw.units import duration, size
+from rtmw.text.addresses import place_to_reach, unix_path
+from rtmw.text.units import duration, size
 
 if TYPE_CHECKING:
     from rtmw.net.security.identity import Identity as Keys

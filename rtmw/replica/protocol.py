@@ -21,9 +21,9 @@ from dataclasses import replace
 from itertools import count
 from typing import Any, Final
 
-from rtmw.control.store import Outcome
 from rtmw.errors import LogError
 from rtmw.replica import words as w
+from rtmw.replica.control.store import Outcome
 from rtmw.replica.words import Control, Kind, Marks, Peer, Reply, Role, Slice
 
 BEATS: Final = 5  # in `suspect`

@@ -19,7 +19,6 @@ from typing import Final
 from uuid import uuid4
 
 from rtmw.clock import CLOCK
-from rtmw.control.settings import LogSettings
 from rtmw.domain import NO_DOMAIN, Domain
 from rtmw.errors import LogError, SessionError
 from rtmw.net.security.names import is_own_user, is_user
@@ -29,6 +28,7 @@ from rtmw.observe.services import LOGS_TOPIC, pack_logs
 from rtmw.publisher import OwnPublisher
 from rtmw.replica import copying, operating, wire
 from rtmw.replica import words as w
+from rtmw.replica.control.settings import LogSettings
 from rtmw.replica.guests import CURSORS, Guests
 from rtmw.replica.member import Identity, Member
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from rtmw.checksum import crc32
 from rtmw.disk import DISK, Disk
-from rtmw.durable_log import ABANDONED_S
+from rtmw.durable_log.log import ABANDONED_S
 from rtmw.errors import LogError, LogFull
 from rtmw.log import FENCED, HELD, KEEP_ALL, Folder, Holder, Reader, Writer, bases, cursor_names, pack_labels
 from rtmw.log import _log as core

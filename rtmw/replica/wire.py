@@ -19,11 +19,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from typing import Any, Final, NamedTuple, cast
 
-from rtmw.durable_log import LONGEST_S
+from rtmw.durable_log.log import LONGEST_S
 from rtmw.replica import words as w
 from rtmw.replica.requests import LARGEST_RAW, Splitter
 from rtmw.settings import values
-from rtmw.units import duration
+from rtmw.text.units import duration
 
 VERSION: Final = 1
 SPEAKS: Final = "log="

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, NamedTuple, Protocol
 
-from rtmw.control.store import Outcome
+from rtmw.replica.control.store import Outcome
 
 MIB: Final = 1 << 20
 

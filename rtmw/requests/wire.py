@@ -28,11 +28,11 @@ from rtmw.errors import (
     UnsupportedType,
     ValueMismatch,
 )
-from rtmw.patterns import has_mqtt_levels
 from rtmw.profiles import REQUEST
 from rtmw.publisher import Publisher
 from rtmw.qos import check_seconds
 from rtmw.subscriber import Subscriber
+from rtmw.text.patterns import has_mqtt_levels
 from rtmw.types import MessageType, resolve, shown_name, uint32, uint64
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final, cast
 
-from rtmw.patterns import check_pattern
-from rtmw.units import seconds_of, some_bytes
+from rtmw.text.patterns import check_pattern
+from rtmw.text.units import seconds_of, some_bytes
 
 LONGEST_NAME: Final = 64
 

@@ -22,7 +22,7 @@ from rtmw.errors import AccessDenied, DomainNotFound, SharedMemoryFull
 from rtmw.locks import is_locked
 from rtmw.shm import _core
 from rtmw.shm._core import Region
-from rtmw.units import size_of
+from rtmw.text.units import size_of
 
 SHM = "/dev/shm"
 """Where Linux shows shared-memory objects as files. By `os` and not `pathlib`: importing rtmw has to be quick."""

@@ -12,9 +12,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from rtmw import columns
+from rtmw.durable_log.batches import EVER_NS, RunColumns
 from rtmw.errors import LogError, ValueMismatch
 from rtmw.log import RUN_DATA, RUN_IDS, RUN_KEYS, SEGMENT_LEAST, Folder, look_into, open_folder
-from rtmw.log_batches import EVER_NS, RunColumns
 from rtmw.recording.frames.layout import Column, member_places
 from rtmw.recording.frames.scan import Extent, fit
 from rtmw.spark.scan import ADVICE, freeze_imports

@@ -38,9 +38,9 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 
+from rtmw.durable_log.batches import metadata
 from rtmw.errors import LogError
 from rtmw.log import Folder, bases, look_into, segment, stretches
-from rtmw.log_batches import metadata
 from rtmw.recording.contents import UNSET_NS, nanoseconds
 from rtmw.recording.frames.layout import Layout, layout_of
 from rtmw.recording.frames.pruning import all_of, between, places_for

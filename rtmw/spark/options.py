@@ -17,8 +17,8 @@ from rtmw.recording.contents import nanoseconds, time_ns
 from rtmw.recording.files import find_recordings
 from rtmw.recording.frames.scan import MODES
 from rtmw.recording.versions import version_number
+from rtmw.text.units import some_bytes
 from rtmw.types import resolve
-from rtmw.units import some_bytes
 
 
 def recordings_of(paths: Iterable[str], *, growing: bool = False) -> list[Path]:

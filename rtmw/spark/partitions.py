@@ -32,7 +32,6 @@ from pyspark.sql.datasource import (
 )
 
 from rtmw.errors import RecordingError
-from rtmw.patterns import is_among, is_meant, is_pattern
 from rtmw.recording import Channel, Chunk, Recording
 from rtmw.recording.contents import nanoseconds
 from rtmw.recording.frames import scan
@@ -41,6 +40,7 @@ from rtmw.recording.frames.scan import stream_of as table_stream
 from rtmw.recording.places import place
 from rtmw.recording.versions import LATEST, Version, chosen_version, dds_name, some, versions_of
 from rtmw.spark.options import ReadOptions, local, recordings_of
+from rtmw.text.patterns import is_among, is_meant, is_pattern
 
 if TYPE_CHECKING:
     from rtmw.recording.frames.pruning import Pruning

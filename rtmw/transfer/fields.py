@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NoReturn
 
-from rtmw.fields import TakenFields
 from rtmw.transfer.errors import TransfersDamaged
+from rtmw.types.fields import TakenFields
 
 __all__ = ["LONGEST_TEXT", "Fields", "check_range", "packed_text", "packed_words"]
 

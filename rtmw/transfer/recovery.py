@@ -22,6 +22,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from rtmw.clock import CLOCK
+from rtmw.text.units import size
 from rtmw.transfer.duplicates import DIGEST, Ending, HighWater, OnceEntry
 from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.fields import Fields, packed_text
@@ -56,7 +57,6 @@ from rtmw.transfer.records import (
     unpack_request,
 )
 from rtmw.transfer.state import Phase, SavepointEntry, State, Transaction, Undoable
-from rtmw.units import size
 
 __all__ = ["RUN_MOST", "Redo", "checkpoint_of", "pack_state", "redo", "saying", "unpack_state"]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rtmw.errors import TypeMismatch, UnsupportedType, ValueMismatch
-from rtmw.strict_json import NOT_FINITE
+from rtmw.text.strict_json import NOT_FINITE
 from rtmw.types import resolve
 from rtmw.types.checks import is_a, shown_name
 from rtmw.types.idl_type import idl_and_plan

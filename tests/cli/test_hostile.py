@@ -13,7 +13,7 @@ import pytest
 from rtmw.cli import main
 from rtmw.cli.command import build_parser
 from rtmw.cli.parsing import commands_of
-from rtmw.visible import visible
+from rtmw.text.visible import visible
 from tests.cli.hostile import EVIL, FOLDER, MEMBER, SHOWN, STUCK, TOPIC, World, hostile_world
 from tests.cli.terminal import on_a_terminal
 

@@ -12,7 +12,7 @@ import pytest
 from rtmw.cli.echo import Filter
 from rtmw.cli.values import from_plain, lines, load_type, part_at, to_json, to_plain
 from rtmw.recording.contents import Cause
-from rtmw.strict_json import as_json
+from rtmw.text.strict_json import as_json
 from topics import river, telemetry
 
 

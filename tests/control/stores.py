@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from rtmw.control.etcd import EtcdStore
-from rtmw.control.sqlite import SqliteStore
-from rtmw.control.store import Store
+from rtmw.replica.control.etcd import EtcdStore
+from rtmw.replica.control.sqlite import SqliteStore
+from rtmw.replica.control.store import Store
 from tests.ports import free_ports
 
 ETCD = os.environ.get("RTMW_ETCD") or shutil.which("etcd")

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from rtmw.control.etcd import EtcdStore, _text
-from rtmw.control.store import SLICE_MOST, Outcome, StoreFault
+from rtmw.replica.control.etcd import EtcdStore, _text
+from rtmw.replica.control.store import SLICE_MOST, Outcome, StoreFault
 from tests.bus import LONG
 from tests.control.certificates import write_certificates
 from tests.control.relay import Way, proxy

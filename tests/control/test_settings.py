@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from rtmw.control.settings import CONTROL, LOG, Control, LogSettings, read_log
-from rtmw.control.sqlite import SqliteStore
 from rtmw.net.security import RulesError
 from rtmw.net.security.tables import Link
+from rtmw.replica.control.settings import CONTROL, LOG, Control, LogSettings, read_log
+from rtmw.replica.control.sqlite import SqliteStore
 from rtmw.settings import SettingsError
 from tests.control.certificates import write_certificates
 

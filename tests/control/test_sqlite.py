@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from rtmw.control import sqlite
-from rtmw.control.sqlite import SqliteStore
-from rtmw.control.store import Outcome, Value
 from rtmw.disk import Disk
+from rtmw.replica.control import sqlite
+from rtmw.replica.control.sqlite import SqliteStore
+from rtmw.replica.control.store import Outcome, Value
 from tests.control.writer import LOG
 
 TURNED = 60

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from rtmw.control.store import SLICE_MOST, Outcome, Store, Value
+from rtmw.replica.control.store import SLICE_MOST, Outcome, Store, Value
 from tests.bus import LONG
 from tests.control.stores import Cluster, needs_etcd, store_of
 from tests.control.writer import LOG

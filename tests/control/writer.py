@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from rtmw.control.store import Outcome
+from rtmw.replica.control.store import Outcome
 from tests.control.stores import store_of
 
 LOG = "orders"

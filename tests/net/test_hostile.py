@@ -15,10 +15,10 @@ import psutil
 import pytest
 
 import rtmw
-from rtmw.daemon_log import LINES_MOST
 from rtmw.net.dds.library import Policy
 from rtmw.net.dds.own_topics import PEERS_MOST, Roster
 from rtmw.net.dds.wire import MARK, udp_ports
+from rtmw.text.daemon_log import LINES_MOST
 from tests.conftest import free_number
 from tests.net.hosts import PATIENCE, Host, wait_until
 from tests.net.stranger import (

@@ -12,8 +12,8 @@ from uuid import uuid4
 
 import rtmw
 from rtmw import Delivery, Level
-from rtmw.daemon_log import LINES_MOST
 from rtmw.net.session import Carrier, Hello
+from rtmw.text.daemon_log import LINES_MOST
 from tests.net.hosts import PATIENCE, Host, wait_until
 from tests.ports import free_port
 from tests.transfer.between.pair import take, written

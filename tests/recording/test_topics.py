@@ -8,9 +8,9 @@ import pytest
 
 import rtmw
 from rtmw.net.settings import Settings
-from rtmw.patterns import is_meant, topics_of
 from rtmw.recording.tools.copying import Section, cut
 from rtmw.recording.writer import RecordingWriter
+from rtmw.text.patterns import is_meant, topics_of
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 import rtmw
-from rtmw.daemon_log import LINES_MOST
 from rtmw.errors import RtmwError
 from rtmw.net.security.identity import Identity
 from rtmw.relay import Frame
@@ -25,6 +24,7 @@ from rtmw.relay.policy import Policy
 from rtmw.relay.rows import Row
 from rtmw.relay.settings import read_relay
 from rtmw.relay.state import State
+from rtmw.text.daemon_log import LINES_MOST
 from tests.net.hosts import wait_until
 from tests.net.security.site import Site
 from tests.relay import world

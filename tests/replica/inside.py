@@ -9,10 +9,10 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec
 
-from rtmw.control.settings import read_log
 from rtmw.log import AutomaticId, pack_labels
 from rtmw.replica import requests as r
 from rtmw.replica import words as w
+from rtmw.replica.control.settings import read_log
 from rtmw.replica.member import Member
 from rtmw.replica.server import Server
 from rtmw.types import resolve

@@ -18,10 +18,10 @@ from typing import Any, Self, TypeVar
 
 from rtmw.clock import CLOCK
 from rtmw.closing import Closing
-from rtmw.control.settings import read_log
 from rtmw.errors import RtmwError
 from rtmw.net.security.identity import Identity
 from rtmw.replica import copying, member, wal
+from rtmw.replica.control.settings import read_log
 from rtmw.replica.member import Member
 from rtmw.replica.operating import ask_node
 from rtmw.replica.server import Server

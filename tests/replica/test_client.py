@@ -23,7 +23,6 @@ import pytest
 
 import rtmw
 from rtmw import Durability
-from rtmw.control.settings import read_log
 from rtmw.log import folder as cursors
 from rtmw.net.security import KeysError
 from rtmw.net.security.identity import Identity
@@ -32,6 +31,7 @@ from rtmw.replica import requests as r
 from rtmw.replica import words as w
 from rtmw.replica.client import NODES
 from rtmw.replica.connection import OPEN_MOST, Call
+from rtmw.replica.control.settings import read_log
 from rtmw.replica.operating import ask_node
 from rtmw.replica.words import Reply
 from tests.net.security.site import Site

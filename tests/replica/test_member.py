@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from rtmw.control.sqlite import SqliteStore
-from rtmw.daemon_log import LINES_MOST, VisibleLines, written
 from rtmw.errors import LogDamaged
 from rtmw.replica import words as w
+from rtmw.replica.control.sqlite import SqliteStore
 from rtmw.replica.member import Identity, Member
 from rtmw.replica.wal import LogWal, MarksFile
 from rtmw.replica.words import Kind, Reply, Role
+from rtmw.text.daemon_log import LINES_MOST, VisibleLines, written
 from rtmw.types import resolve
 from tests.replica.inside import Inside, alone, appended, in_loop, until
 

@@ -14,10 +14,10 @@ import pytest
 
 from rtmw.cli.node_doctor import replicated
 from rtmw.clock import CLOCK
-from rtmw.control.store import UNKNOWN, Changed
 from rtmw.errors import LogError
 from rtmw.log import HeldCursor, delete_cursor
 from rtmw.replica import member, operating, wal
+from rtmw.replica.control.store import UNKNOWN, Changed
 from rtmw.replica.words import Reply, Role
 from rtmw.types import resolve
 from tests.control.certificates import write_certificates

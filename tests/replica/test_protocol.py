@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from rtmw.control.store import Outcome
 from rtmw.errors import LogError
 from rtmw.replica import words as w
+from rtmw.replica.control.store import Outcome
 from rtmw.replica.protocol import Replica
 from rtmw.replica.words import Control, Kind, Marks, Reply, Role, Settings
 from tests.replica.disk import Disk, encode

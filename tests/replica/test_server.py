@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from rtmw.control.settings import read_log
 from rtmw.errors import SessionError
 from rtmw.replica import requests as r
 from rtmw.replica import wire
 from rtmw.replica import words as w
+from rtmw.replica.control.settings import read_log
 from rtmw.replica.guests import CURSORS
 from rtmw.replica.member import Member
 from rtmw.replica.server import Server

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final
 
-from rtmw.control.store import Outcome
 from rtmw.replica import words as w
+from rtmw.replica.control.store import Outcome
 from rtmw.replica.protocol import Replica
 from rtmw.replica.words import Control, Kind, Reply, Role, Settings
 from tests.replica.disk import Disk, decode

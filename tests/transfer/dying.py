@@ -7,7 +7,7 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 
-from rtmw.log_syncing import Syncing
+from rtmw.durable_log.syncing import Syncing
 from rtmw.transfer.events import Append
 from rtmw.transfer.store import Store
 

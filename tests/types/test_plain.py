@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 
 from rtmw.cli.values import to_plain
 from rtmw.errors import MessageError, TypeMismatch, ValueMismatch
-from rtmw.strict_json import as_json
+from rtmw.text.strict_json import as_json
 from rtmw.types import resolve
 from rtmw.types.plain import maker
 from tests.types.idl_strategies import messages

@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs
 
 from rtmw import observe
-from rtmw.addresses import bracketed, parts
 from rtmw.cli import graph, node_doctor, top
 from rtmw.cli.common import CommandError, find_topic, look_at, place_of
 from rtmw.cli.doctor import NEARLY_FULL, Examination
@@ -44,9 +43,10 @@ from rtmw.domain import Domain
 from rtmw.errors import RtmwError
 from rtmw.observe.picture import picture
 from rtmw.observe.services import logs
-from rtmw.patterns import is_own
 from rtmw.recording.versions import some
-from rtmw.strict_json import as_json
+from rtmw.text.addresses import bracketed, parts
+from rtmw.text.patterns import is_own
+from rtmw.text.strict_json import as_json
 from rtmw.types import from_description
 from rtmw.types.text import content
 

@@ -17,7 +17,7 @@ function element(name, text, kind) {
   return made;
 }
 
-// As `rtmw.visible`: an escape for what steers, turns the direction of reading, or is not seen. Lines may end.
+// As `rtmw.text.visible`: an escape for what steers, turns the direction of reading, or is not seen. Lines may end.
 const UNSEEN = /(?![ \n])[\p{C}\p{Z}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\u{e0100}-\u{e01ef}]/gu;
 const visible = (text) => String(text).replace(UNSEEN, (letter) => {
   const code = letter.codePointAt(0).toString(16);

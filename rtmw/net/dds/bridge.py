@@ -28,8 +28,8 @@ from rtmw.net.dds.wire import DEFAULT, NODES, Endpoints, Mismatch, Names, Offer,
 from rtmw.net.neighbours import LocalTopic, Publishing, Subscribing, on_bus, origin
 from rtmw.net.settings import Settings
 from rtmw.net.topics import ByTopic, Ended, Undelivered
-from rtmw.patterns import is_meant, is_own
 from rtmw.qos import Reliability
+from rtmw.text.patterns import is_meant, is_own
 from rtmw.types import AnyType, MessageType, resolve
 
 _WAIT_NS = 1_000_000_000

@@ -23,8 +23,8 @@ from rtmw.errors import RtmwError
 from rtmw.net.dds.library import DomainParticipant, builtin, shown
 from rtmw.net.dds.wire import FOR_EVER_NS, FOR_PLAIN, MARK, RELIABLE, TRANSIENT_LOCAL, Policies
 from rtmw.net.topics import ByTopic
+from rtmw.text.visible import visible
 from rtmw.types.message_type import DESCRIPTION_LIMIT
-from rtmw.visible import visible
 
 if TYPE_CHECKING:
     from rtmw.net.dds._engine import EndpointRow, ParticipantRow

@@ -26,10 +26,10 @@ from typing import Final
 
 import psutil
 
-from rtmw.addresses import IPV6, bracketed, parts
 from rtmw.errors import RtmwError
 from rtmw.net.process import hold_signals
 from rtmw.net.settings import LOOPBACK, Settings
+from rtmw.text.addresses import IPV6, bracketed, parts
 
 
 @dataclass(frozen=True)

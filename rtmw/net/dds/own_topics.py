@@ -59,10 +59,10 @@ from rtmw.net.dds.library import types as idl
 from rtmw.net.dds.wire import Names
 from rtmw.net.settings import Settings
 from rtmw.observe import Edge, graph, topics
-from rtmw.patterns import is_own
 from rtmw.qos import Reliability
+from rtmw.text.patterns import is_own
+from rtmw.text.visible import visible
 from rtmw.types import resolve
-from rtmw.visible import visible
 
 _WAITING_MOST = 256
 """Samples that wait until they are read; then the oldest give way."""

@@ -37,7 +37,7 @@ from rtmw.net.dds.library import DomainParticipant, make_idl_struct
 from rtmw.net.dds.library import types as idl
 from rtmw.net.dds.own_topics import Channel
 from rtmw.net.dds.routes import Incoming, Outgoing
-from rtmw.patterns import is_own
+from rtmw.text.patterns import is_own
 
 _LONGEST: Final = 64 << 10
 """Bytes of a sample that is read."""

@@ -43,7 +43,7 @@ from rtmw.net.dds.wire import Names
 from rtmw.net.settings import STATUS_TOPIC, Settings
 from rtmw.qos import Reliability
 from rtmw.subscriber import Subscriber
-from rtmw.units import duration
+from rtmw.text.units import duration
 
 log = logging.getLogger("rtmw.node")
 

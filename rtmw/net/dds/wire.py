@@ -49,7 +49,7 @@ from rtmw.net.dds.library import (
 from rtmw.net.dds.network import Line, choose, has_port
 from rtmw.net.settings import LOOPBACK, Settings
 from rtmw.qos import Reliability
-from rtmw.units import duration
+from rtmw.text.units import duration
 
 
 @dataclass(frozen=True)

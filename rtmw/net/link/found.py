@@ -20,10 +20,10 @@ from uuid import UUID
 
 import psutil
 
-from rtmw.addresses import bracketed, parts, place_to_listen
 from rtmw.net.dds.discovery import Program
 from rtmw.net.session.hello import chooses
 from rtmw.net.session.sockets import Backoff
+from rtmw.text.addresses import bracketed, parts, place_to_listen
 
 if TYPE_CHECKING:
     from rtmw.net.link.handshake import PeerKey

@@ -28,8 +28,8 @@ from rtmw.net.settings import Settings
 from rtmw.net.topics import Ended, Undelivered
 from rtmw.publisher import wire_type
 from rtmw.qos import Reliability
-from rtmw.units import duration, size
-from rtmw.visible import visible
+from rtmw.text.units import duration, size
+from rtmw.text.visible import visible
 
 SAID_MOST: Final = 1000
 """The keys that are remembered. Beyond them the oldest is forgotten, and may be said again."""

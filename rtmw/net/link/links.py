@@ -28,7 +28,6 @@ from uuid import UUID
 from weakref import WeakValueDictionary
 from zlib import crc32
 
-from rtmw.addresses import bracketed, unix_path
 from rtmw.clock import CLOCK, Clock
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError
@@ -65,8 +64,9 @@ from rtmw.net.session.sockets import Backoff, Door
 from rtmw.net.settings import Settings
 from rtmw.net.topics import Ended, Undelivered
 from rtmw.shm import beside
-from rtmw.units import duration
-from rtmw.visible import visible
+from rtmw.text.addresses import bracketed, unix_path
+from rtmw.text.units import duration
+from rtmw.text.visible import visible
 
 
 def in_words(error: Exception, cause: str) -> tuple[str, str]:

@@ -12,11 +12,11 @@ import stat
 from contextlib import suppress
 from typing import Final
 
-from rtmw.addresses import place_to_listen, unix_path
 from rtmw.disk import DISK
 from rtmw.locks import FileLock
 from rtmw.net.process import NodeError
 from rtmw.net.session.sockets import BACKLOG
+from rtmw.text.addresses import place_to_listen, unix_path
 
 _EVERYBODY: Final = 0o666
 """The rules say who may do what; the mode of its folder says who reaches the file."""

@@ -24,7 +24,7 @@ from rtmw.net.security.tables import Link
 from rtmw.net.settings import Settings
 from rtmw.net.topics import Ended, Undelivered
 from rtmw.observe import Edge, program
-from rtmw.visible import visible
+from rtmw.text.visible import visible
 
 if TYPE_CHECKING:
     from rtmw.net.link.linked import Linked

@@ -31,7 +31,7 @@ from rtmw.errors import NotInstalled
 from rtmw.net.security import KeysError, NotTrusted
 from rtmw.net.security.names import SCHEME, Name, parse_name
 from rtmw.optional import MISSING
-from rtmw.units import duration
+from rtmw.text.units import duration
 
 try:
     from cryptography import x509

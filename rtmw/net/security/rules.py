@@ -30,12 +30,12 @@ from typing import Any, Final, NamedTuple, cast
 
 from rtmw.net.security import RulesError
 from rtmw.net.security.names import AGENT, SCHEME, USER, is_agent, is_user, parse_name
-from rtmw.patterns import check_pattern, is_meant, is_own, is_pattern
 from rtmw.qos import PRIORITIES
 from rtmw.settings import in_short
 from rtmw.settings.values import count
-from rtmw.units import size as in_words
-from rtmw.units import some_bytes, some_seconds
+from rtmw.text.patterns import check_pattern, is_meant, is_own, is_pattern
+from rtmw.text.units import size as in_words
+from rtmw.text.units import some_bytes, some_seconds
 
 VERBS: Final[dict[str, str]] = {
     "publish": "topics",

@@ -30,10 +30,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, cast
 
-from rtmw.addresses import is_loopback, place_to_listen, place_to_reach, unix_path
 from rtmw.net.security import RulesError
 from rtmw.net.security.rules import RuleTable, make_rule
 from rtmw.settings import Declaration, Setting, SettingsFile, values
+from rtmw.text.addresses import is_loopback, place_to_listen, place_to_reach, unix_path
 
 TABLES: Final = ("link", "transfer", "allow")
 

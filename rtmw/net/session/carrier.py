@@ -16,7 +16,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, cast
 from uuid import UUID
 
-from rtmw.addresses import UNIX, bracketed, is_loopback
 from rtmw.clock import CLOCK
 from rtmw.errors import RtmwError, SessionError
 from rtmw.net.security import SecurityError
@@ -28,6 +27,7 @@ from rtmw.net.session.hello import Hello, Terms
 from rtmw.net.session.meetings import PATIENCE, Meetings, Overdue
 from rtmw.net.session.session import Session
 from rtmw.net.session.sockets import BACKLOG, Backoff, Door, NodeGuest, carry, look, reach, tune, user_of
+from rtmw.text.addresses import UNIX, bracketed, is_loopback
 
 if TYPE_CHECKING:
     from rtmw.net.security.identity import Identity, Peer

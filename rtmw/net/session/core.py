@@ -24,7 +24,7 @@ from rtmw.net.session.errors import Code, Violation
 from rtmw.net.session.frames import PING, Frame, FrameReader, Kind, bye, places
 from rtmw.net.session.hello import Agreed, Terms
 from rtmw.net.session.state import ASKED, Receiving, Sending, State, Stream, say_reset
-from rtmw.units import duration
+from rtmw.text.units import duration
 
 PINGS: Final = 8
 """PINGs in one lease."""

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from rtmw.addresses import UNIX, place_to_listen, place_to_reach, unix_path
 from rtmw.errors import SessionError
 from rtmw.net.security import KeysError
 from rtmw.net.security.names import is_user, parse_name
@@ -24,6 +23,7 @@ from rtmw.net.session.hello import Hello, Terms
 from rtmw.net.session.session import Session
 from rtmw.net.session.sockets import Backoff, reach
 from rtmw.settings import values
+from rtmw.text.addresses import UNIX, place_to_listen, place_to_reach, unix_path
 
 if TYPE_CHECKING:
     from rtmw.net.security.identity import Identity

@@ -23,12 +23,12 @@ from typing import Any, Final, Protocol, Self, TypeVar
 
 import uvloop
 
-from rtmw.addresses import place_to_reach, unix_path
 from rtmw.errors import RtmwError, SessionError
 from rtmw.net.security.names import user_name
 from rtmw.net.session.errors import Code, NotGreeted, Violation
 from rtmw.net.session.hello import MAGIC
 from rtmw.net.session.meetings import PATIENCE
+from rtmw.text.addresses import place_to_reach, unix_path
 
 SHORTEST: Final = 0.05
 LONGEST: Final = 2.0

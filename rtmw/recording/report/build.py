@@ -14,7 +14,7 @@ from rtmw.recording.report.figures import grid_of
 from rtmw.recording.report.page import BEGIN, Line, Page, Plot, moment, shown
 from rtmw.recording.report.verdict import Check, verdict
 from rtmw.recording.tools.copying import Progress, no_progress
-from rtmw.units import counted, duration, size
+from rtmw.text.units import counted, duration, size
 
 if TYPE_CHECKING:
     from rtmw.recording.report.facts import File

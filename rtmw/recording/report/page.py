@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rtmw.recording.report.figures import NS, STEPS
 from rtmw.recording.report.verdict import Check, Level, worst
-from rtmw.units import duration, size
-from rtmw.visible import markup
+from rtmw.text.units import duration, size
+from rtmw.text.visible import markup
 
 if TYPE_CHECKING:
     from collections.abc import Collection

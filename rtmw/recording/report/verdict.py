@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from rtmw.recording.contents import Cause
 from rtmw.recording.versions import some
-from rtmw.units import counted, duration
+from rtmw.text.units import counted, duration
 
 if TYPE_CHECKING:
     from rtmw.recording.report.facts import Facts

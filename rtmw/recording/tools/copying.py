@@ -23,7 +23,6 @@ import numpy as np
 
 from rtmw.clock import CLOCK
 from rtmw.errors import RecordingError
-from rtmw.patterns import is_meant
 from rtmw.recording.batch import (
     CARRIED,
     CARRIED_MOST,
@@ -41,6 +40,7 @@ from rtmw.recording.recording import Recording
 from rtmw.recording.schemas.ros2 import QOS_KEY, is_latched, offered
 from rtmw.recording.versions import some
 from rtmw.recording.writer import Definitions, RecordingWriter
+from rtmw.text.patterns import is_meant
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

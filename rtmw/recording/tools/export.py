@@ -16,7 +16,7 @@ from rtmw.recording.places import written_whole
 from rtmw.recording.recording import Recording
 from rtmw.recording.tools.copying import Progress, Section, no_progress
 from rtmw.recording.versions import Sighting, Version, versions_of
-from rtmw.strict_json import as_json
+from rtmw.text.strict_json import as_json
 
 try:
     from rtmw.recording.tools.tables import ParquetFolder, TopicTable, tables

@@ -13,7 +13,7 @@ from rtmw.errors import ClosedError, RecordingDamaged, RecordingError
 from rtmw.notebook import moment, table
 from rtmw.recording.contents import Cause
 from rtmw.recording.versions import Sighting, numbered, seen_in
-from rtmw.units import counted, size
+from rtmw.text.units import counted, size
 
 if TYPE_CHECKING:
     from rtmw.recording.contents import Channel

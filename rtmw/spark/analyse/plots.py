@@ -7,7 +7,7 @@ from importlib import import_module
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final
 
-from rtmw.visible import label as shown
+from rtmw.text.visible import label as shown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,9 +1,10 @@
 """The process of a core: the service with a bus, a log and a clock.
 
 One event loop, and no thread but those of the log. A batch of frames is taken, its steps run one after the other, and
-their records share a sync (`rtmw/log_syncing.py`). What programs are told waits for it in their outboxes, which never
-wait for a program. The end of a program is known at once, and is that of the very process that joined (`Processes`). A
-`Board` states on topics that the core is there, for programs, and its errors and counters, for tools (T11).
+their records share a sync (`rtmw/durable_log/syncing.py`). What programs are told waits for it in their outboxes, which
+never wait for a program. The end of a program is known at once, and is that of the very process that joined
+(`Processes`). A `Board` states on topics that the core is there, for programs, and its errors and counters, for tools
+(T11).
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from typing import Any, Final, TypeAlias
 import rtmw
 from rtmw.claims import STARTING_S, claimed
 from rtmw.clock import CLOCK
-from rtmw.daemon_log import say_more
-from rtmw.log_syncing import Syncing
+from rtmw.durable_log.syncing import Syncing
 from rtmw.net.session.peers import Network
 from rtmw.observe.services import COUNTERS_TOPIC, TransferCounters, TransferQueue, pack_activity
 from rtmw.publisher import OwnPublisher
-from rtmw.strict_json import as_json
+from rtmw.text.daemon_log import say_more
+from rtmw.text.strict_json import as_json
 from rtmw.transfer.address import Address, Life, Reach
 from rtmw.transfer.core.effects import (
     Arrived,

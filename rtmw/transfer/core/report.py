@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rtmw.observe.services import TransferCounters, TransferQueue
+from rtmw.text.units import counted, size
 from rtmw.transfer.address import Address
 from rtmw.transfer.carry.content import size_of_parts
 from rtmw.transfer.carry.journal import Journal
@@ -31,7 +32,6 @@ from rtmw.transfer.records import ENDED, AbortCause, Spooled, TransferId, Transf
 from rtmw.transfer.store import Ages, queue_rows, transaction_rows
 from rtmw.transfer.wire.frames import Offer
 from rtmw.transfer.wire.under_way import Phase
-from rtmw.units import counted, size
 
 if TYPE_CHECKING:
     from rtmw.transfer.core.service import Service

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 import rtmw
-from rtmw.daemon_log import LINES_MOST, VisibleLines, written
 from rtmw.net.link.handshake import LinkGuest, dial
 from rtmw.net.link.links import Links
 from rtmw.net.security.certificates import NODE
+from rtmw.text.daemon_log import LINES_MOST, VisibleLines, written
 from tests.net.hosts import PATIENCE
 from tests.net.link.nodes import links_of
 from tests.net.security.site import Site

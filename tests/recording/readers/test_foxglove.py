@@ -29,7 +29,7 @@ pytest.importorskip("foxglove")
 import rtmw
 from rtmw import observe
 from rtmw.errors import NotInstalled
-from rtmw.foxglove import FoxgloveOptions, FoxgloveServer
+from rtmw.observe.foxglove import FoxgloveOptions, FoxgloveServer
 from rtmw.publisher import OwnPublisher
 from tests.bus import eventually
 from tests.control.certificates import write_certificates

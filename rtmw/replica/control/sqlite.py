@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Final
 
 from rtmw.checksum import crc32
-from rtmw.control.store import REFUSED, TIMEOUT_S, Changed, Outcome, Slices, Store, StoreFault, Value
 from rtmw.disk import DISK
-from rtmw.units import duration
+from rtmw.replica.control.store import REFUSED, TIMEOUT_S, Changed, Outcome, Slices, Store, StoreFault, Value
+from rtmw.text.units import duration
 
 _OURS: Final = (0x52_54_4D_57, 1)
 """`application_id` of the file, RTMW, and `user_version`: that of its tables."""

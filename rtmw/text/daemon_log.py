@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Final, TypeAlias
 
 from rtmw.clock import CLOCK, Clock
-from rtmw.visible import visible
+from rtmw.text.visible import visible
 
 LINES_MOST: Final = 60
 """Lines of a kind, which is a place in the source, within a minute."""

@@ -21,8 +21,8 @@ from time import monotonic
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from rtmw.control.store import REFUSED, TIMEOUT_S, Changed, Outcome, Slices, Store, StoreFault, Value
-from rtmw.units import size
+from rtmw.replica.control.store import REFUSED, TIMEOUT_S, Changed, Outcome, Slices, Store, StoreFault, Value
+from rtmw.text.units import size
 
 QUOTA: Final = 2 << 30
 """Bytes that etcd keeps by default; beyond them it takes nothing but reads and deletions."""

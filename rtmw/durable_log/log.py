@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypedDict, TypeVar, Unpack, overload
 
 from rtmw.closing import Closing
+from rtmw.durable_log.reading import Asked, Cursor, LogRecord, LogRecords, Reading, Start
 from rtmw.errors import ClosedError, LogFailed, TypeMismatch
 from rtmw.log import (
     ENDS,
@@ -35,11 +36,10 @@ from rtmw.log import (
     open_folder,
     pack_labels,
 )
-from rtmw.log_reading import Asked, Cursor, LogRecord, LogRecords, Reading, Start
 from rtmw.notebook import ShownByFields, fields, table
 from rtmw.qos import check_seconds
+from rtmw.text.units import seconds_of, size_of
 from rtmw.types import AnyType, MessageType, from_description, resolve, shown_name
-from rtmw.units import seconds_of, size_of
 
 __all__ = ["Appended", "Durability", "Log", "LogRecord", "LogRecords", "LogStats", "PersistQueue", "Start"]
 
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from rtmw.log_aio import Flushes
-    from rtmw.log_batches import LogBatches
+    from rtmw.durable_log.aio import Flushes
+    from rtmw.durable_log.batches import LogBatches
 
     S = TypeVar("S", bound=np.generic)
 
@@ -459,7 +459,7 @@ class Log(Closing, Generic[T]):
         found = next((flushes for flushes in self._loops if flushes.serves(loop)), None)
         if found is not None:
             return found
-        from rtmw.log_aio import Flushes
+        from rtmw.durable_log.aio import Flushes
 
         with self._lock:
             self._check_open()
@@ -552,7 +552,7 @@ class Log(Closing, Generic[T]):
     ) -> LogBatches[T]:
         """Reads like `read`, but many records a step: a LogBatch has them as columns. For programs that read much of
         a log."""
-        from rtmw.log_batches import LogBatches
+        from rtmw.durable_log.batches import LogBatches
 
         with self._lock:
             self._check_open()

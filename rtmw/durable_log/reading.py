@@ -18,7 +18,7 @@ from rtmw.errors import LogError
 from rtmw.log import Folder, HeldCursor, Label, Reader, Record, Watch, unpack_labels
 
 if TYPE_CHECKING:
-    from rtmw.log_aio import Commits
+    from rtmw.durable_log.aio import Commits
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -214,7 +214,7 @@ class Reading(Closing, ABC, Generic[R, T]):
                     await self._commits.finish()
                 self.close()
                 raise StopAsyncIteration
-            from rtmw.log_aio import until_readable
+            from rtmw.durable_log.aio import until_readable
 
             try:
                 await until_readable(self._watch)
@@ -228,7 +228,7 @@ class Reading(Closing, ABC, Generic[R, T]):
             return
         from asyncio import get_running_loop
 
-        from rtmw.log_aio import Commits
+        from rtmw.durable_log.aio import Commits
 
         self._commits = Commits(self._cursor, get_running_loop())
 

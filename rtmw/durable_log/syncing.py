@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from rtmw.clock import CLOCK
-from rtmw.durable_log import Appended, Durability, Log
+from rtmw.durable_log.log import Appended, Durability, Log
 
 __all__ = ["Syncing"]
 

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from rtmw.errors import RtmwError
-from rtmw.units import duration
+from rtmw.text.units import duration
 
 SLICE_MOST: Final = 1 << 20
 """Bytes of a slice: what is changed at once stays below the largest request of etcd, 1.5 MiB."""

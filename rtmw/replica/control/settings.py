@@ -26,13 +26,13 @@ from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
-from rtmw.addresses import is_loopback
-from rtmw.control.etcd import EtcdStore
-from rtmw.control.sqlite import SqliteStore
-from rtmw.control.store import Store
 from rtmw.net.security.rules import RuleTable
 from rtmw.net.security.tables import NO_LINK, PEERS, Link, link_of, read_tables
+from rtmw.replica.control.etcd import EtcdStore
+from rtmw.replica.control.sqlite import SqliteStore
+from rtmw.replica.control.store import Store
 from rtmw.settings import Declaration, Setting, SettingsError, SettingsFile, values
+from rtmw.text.addresses import is_loopback
 
 SQLITE: Final = "sqlite:"
 _TIMES: Final = values.seconds(0.01, 3600)
