@@ -78,11 +78,10 @@ from rtmw.errors import (
     VersionMismatch,
 )
 from rtmw.latency import Latency
-from rtmw.listener import Listener
 from rtmw.publisher import Publisher, PublisherStats
 from rtmw.qos import Profile, Reliability
 from rtmw.shm import Loan, Sample
-from rtmw.subscriber import Subscriber, SubscriberStats
+from rtmw.subscriber import Listener, Subscriber, SubscriberStats, WaitSet
 from rtmw.types import (
     ANY,
     float32,
@@ -96,7 +95,6 @@ from rtmw.types import (
     uint32,
     uint64,
 )
-from rtmw.waitset import WaitSet
 
 if TYPE_CHECKING:
     from rtmw import observe, spark

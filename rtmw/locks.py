@@ -3,6 +3,8 @@
 A lock belongs to what open(2) made, which a child of fork() shares. It would stay with the child when the parent has
 ended, so a child gives its copy back at once (`os.register_at_fork`). A process that another thread is just starting
 has a copy, too, until it executes its program: so a lock is given back by a call, and not with the descriptor alone.
+
+A name that one process of the host has at a time (`claimed`) is the address of a socket, which dies with the process.
 """
 
 from __future__ import annotations
@@ -10,13 +12,16 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import socket
+import threading
 import weakref
 from contextlib import suppress
 from typing import Final
 
+from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 
-__all__ = ["FileLock", "NoLocks", "is_locked"]
+__all__ = ["STARTING_S", "FileLock", "NoLocks", "claimed", "is_locked"]
 
 _NONE: Final = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 
@@ -89,3 +94,57 @@ def _leave_to_the_parent() -> None:
 
 
 os.register_at_fork(after_in_child=_leave_to_the_parent)
+
+
+# ---- names that one process of the host has at a time, and that die with it ----
+
+STARTING_S: Final = 0.25
+"""Seconds for which a name may be held that was given back: a program that its holder starts just then has a copy of
+the socket until its own code begins."""
+_AGAIN_S: Final = 0.005
+
+_lock: Final = threading.RLock()
+"""Held while a name is claimed or given back, and around fork(): else a child may have a socket that it cannot find."""
+
+
+class _Name(socket.socket):
+    def close(self) -> None:
+        with _lock:
+            super().close()
+
+
+_held: Final[weakref.WeakSet[_Name]] = weakref.WeakSet()
+
+
+def claimed(name: str, patience: float = 0.0) -> socket.socket | None:
+    """The process that holds the socket has the name; None: another process has it, also after `patience` seconds.
+    Names begin with `rtmw-`."""
+    end = CLOCK.monotonic() + patience
+    while (held := _bound(name)) is None and CLOCK.monotonic() < end:
+        CLOCK.sleep(_AGAIN_S)
+    return held
+
+
+def _bound(name: str) -> socket.socket | None:
+    with _lock:
+        held = _Name(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+        _held.add(held)
+        try:
+            held.bind(f"\0{name}")
+        except OSError as error:
+            held.close()
+            if error.errno != errno.EADDRINUSE:
+                raise
+            return None
+        return held
+
+
+def _leave_names_to_the_parent() -> None:
+    """A child of fork() has a copy of each socket, and would keep the names when the parent has ended."""
+    for held in list(_held):
+        held.close()
+    _held.clear()
+    _lock.release()
+
+
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_leave_names_to_the_parent)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from rtmw.aio import Turns
+    from rtmw.waiting import Turns
 
     S = TypeVar("S", bound=np.generic)
 
@@ -92,7 +92,7 @@ class MessageOptions(TypedDict, total=False):
 @cache
 def _published_in_turn() -> Callable[..., Coroutine[Any, Any, bool]]:
     """Imported by the first message that waits: importing rtmw has to be quick."""
-    from rtmw.aio import published_in_turn
+    from rtmw.waiting import published_in_turn
 
     return published_in_turn
 

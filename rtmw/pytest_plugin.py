@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 from rtmw import Domain, DomainError, DomainNotFound
-from rtmw.claims import claimed
+from rtmw.locks import claimed
 
 NUMBERS: Final = (*range(10, 50), *range(75, 100), *range(215, 233))
 """Domains of tests: those whose UDP ports, as DDS domains, the kernel gives to nobody (it gives 32768 to 60999). People

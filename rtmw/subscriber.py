@@ -1,26 +1,32 @@
-"""Subscriber: take, receive, iterate, listen. Taking is the core's own; waiting is built on it."""
+"""Subscriber: take, receive, iterate, listen. Taking is the core's own; waiting is built on it.
+
+A Listener calls back for each message, from a thread of its own (requirement P7); a WaitSet waits for any of several
+subscribers at once.
+"""
 
 from __future__ import annotations
 
 import builtins
+import threading
 import time
 import weakref
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, TypeVar, Unpack, overload
+from functools import cache, partial
+from inspect import isasyncgenfunction, iscoroutine, iscoroutinefunction
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self, TypedDict, TypeVar, Unpack, overload
 
 from rtmw import shm
 from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.domain import Domain, domain_of
-from rtmw.errors import ClosedError, RegionDamaged
+from rtmw.errors import ClosedError, DeadlineMissed, LeaseExpired, RegionDamaged
 from rtmw.latency import Latency
 from rtmw.matching import TELL_AFTER_S, LongWait, Offer, WaitLog, heard, silence, unheard
 from rtmw.notebook import ShownByFields
 from rtmw.publisher import check_count, wire_type
-from rtmw.qos import Reliability, check_reliability, check_seconds, check_times
+from rtmw.qos import Reliability, check_reliability, check_seconds, check_times, limited
 from rtmw.text.patterns import check_levels, is_own
 from rtmw.types import AnyType, MessageType, from_description, resolve, shown_name
 
@@ -28,10 +34,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from rtmw.aio import Reader
-    from rtmw.listener import Listener
+    from rtmw.waiting import Reader
 
     S = TypeVar("S", bound=np.generic)
+    import logging
+
 
 T = TypeVar("T")
 
@@ -107,7 +114,7 @@ _decoders: weakref.WeakKeyDictionary[shm.Region, _Decoders] = weakref.WeakKeyDic
 @cache
 def _next_sample() -> Callable[..., Coroutine[Any, Any, Any]]:
     """Imported by the first call that waits: importing rtmw has to be quick."""
-    from rtmw.aio import next_sample
+    from rtmw.waiting import next_sample
 
     return next_sample
 
@@ -260,7 +267,6 @@ class Subscriber(shm.Subscriber[T], Closing):
         """Call back for each message, from a thread of the listener's own; see Listener. TypeError for a coroutine
         function, for which there is `async for`.
         """
-        from rtmw.listener import Listener
 
         return Listener(self, callback, on_deadline)
 
@@ -274,3 +280,151 @@ class Subscriber(shm.Subscriber[T], Closing):
     def __repr__(self) -> str:
         name = "*" if isinstance(self.type, AnyType) else shown_name(self.type.name)
         return f"<rtmw.Subscriber {self.topic!r} {name}{', closed' if self.closed else ''}>"
+
+
+# ---- Listener and WaitSet ----
+
+
+class Receiving(Protocol[T]):
+    """The part of a subscriber that a listener needs."""
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def closed(self) -> bool: ...
+
+    def receive(self, timeout: float | None = None) -> shm.Sample[T]: ...
+
+    def _log_silence(self) -> None: ...
+
+
+def _log() -> logging.Logger:
+    """Imported when there is something to log: importing rtmw has to be quick."""
+    import logging
+
+    return logging.getLogger("rtmw")
+
+
+def is_async(callback: object) -> bool:
+    """Does calling it make a coroutine, or an asynchronous generator?"""
+    function: Any = callback
+    while isinstance(function, partial):
+        function = function.func
+    return any(iscoroutinefunction(one) or isasyncgenfunction(one) for one in (function, type(function).__call__))
+
+
+def _check_callback(callback: object) -> None:
+    """Raise TypeError for what cannot be called, or makes a coroutine, which a thread without an event loop would not
+    await."""
+    if not callable(callback):
+        raise TypeError(f"listen cannot call {callback!r} back; give it a function of one sample")
+    if is_async(callback):
+        raise TypeError(
+            f"listen calls back from a thread, and nothing there would await {callback!r}; in a coroutine use "
+            "`async for sample in subscriber`, or give listen a function that is not async"
+        )
+
+
+class Listener(Closing, Generic[T]):
+    """Made by `Subscriber.listen`. The callback runs in the listener's thread, one message at a time. It is a function
+    that is not async: TypeError for another one.
+
+    An exception of the callback is logged with its traceback and counted in `errors`; the listener goes on. That
+    holds for SystemExit, too. A callback may close the listener or the subscriber.
+    """
+
+    def __init__(
+        self,
+        subscriber: Receiving[T],
+        callback: Callable[[shm.Sample[T]], object],
+        on_deadline: Callable[[], object] | None = None,
+    ) -> None:
+        _check_callback(callback)
+        if on_deadline is not None:
+            _check_callback(on_deadline)
+        if subscriber.closed:
+            raise ClosedError(f"{subscriber!r}: listen after close() would never call back")
+        self.errors = 0
+        """Exceptions that callbacks have raised."""
+        self._subscriber = subscriber
+        self._callback = callback
+        self._on_deadline = on_deadline
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"rtmw {subscriber.topic}", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        waiting: LongWait | None = None
+        while not self._stopped.is_set():
+            try:
+                sample = self._subscriber.receive(timeout=0.1)
+            except TimeoutError:
+                waiting = waiting or LongWait(self._subscriber._log_silence)
+                waiting.look()
+                continue
+            except ClosedError:
+                return
+            except LeaseExpired as error:
+                _log().warning("%s", error)
+                continue
+            except DeadlineMissed:
+                sample = None
+            waiting = None
+            # Outside of the handlers, so that the traceback of a callback is its own alone.
+            if sample is not None:
+                self._deliver(sample)
+            elif self._on_deadline is not None:
+                self._call(self._on_deadline)
+            del sample  # its memory comes back now, and not with the next message
+
+    def _deliver(self, sample: shm.Sample[T]) -> None:
+        self._call(lambda: self._callback(sample))
+
+    def _call(self, function: Callable[[], object]) -> None:
+        try:
+            made = function()
+            if iscoroutine(made):  # of a lambda, say
+                made.close()
+                raise TypeError("the callback gave a coroutine, which nothing awaits here; use `async for`")
+        except BaseException as error:  # SystemExit too, with which Python ends a thread in silence
+            self.errors += 1
+            what = type(error).__name__
+            _log().exception("rtmw: the listener of topic %r raised %s; it goes on", self._subscriber.topic, what)
+
+    def close(self) -> None:
+        """Stop calling back; waits for a callback that runs, unless called from it. The subscriber stays open."""
+        self._stopped.set()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+
+class WaitSet:
+    """A fixed set of subscribers, of any topics, types and domains.
+
+    Sleeps on all of them with one system call (Linux 5.16, up to 128); beyond that it looks twice a millisecond.
+    """
+
+    def __init__(self, *subscribers: Subscriber[Any]) -> None:
+        for subscriber in subscribers:
+            if not isinstance(subscriber, Subscriber):
+                raise TypeError(f"a WaitSet is made of subscribers, and was given {subscriber!r}")
+        self._subscribers = subscribers
+
+    def wait(self, timeout: float | None = None) -> list[Subscriber[Any]]:
+        """Returns the subscribers with something to take, or whose deadline passed (then `receive(0)` says so); []
+        after `timeout`.
+
+        Raises ClosedError when one of them is closed. Without a limit it logs why nothing comes, as `receive` does.
+        """
+        waiting = LongWait(self._log_silence) if limited(timeout) is None else None
+        while not (ready := shm.wait_any(self._subscribers, timeout if waiting is None else waiting.left)) and waiting:
+            waiting.look()
+        for subscriber in ready:
+            if subscriber.closed:
+                raise ClosedError(f"topic {subscriber.topic!r}: closed while a WaitSet waited for it")
+        return ready
+
+    def _log_silence(self) -> None:
+        for subscriber in self._subscribers:
+            subscriber._log_silence()

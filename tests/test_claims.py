@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from rtmw.claims import STARTING_S, claimed
+from rtmw.locks import STARTING_S, claimed
 
 NAME = f"rtmw-test-claims-{os.getpid()}"
 

@@ -13,7 +13,9 @@ import pytest
 import rtmw
 import rtmw.errors
 
-ERRORS = {name for name, value in vars(rtmw.errors).items() if inspect.isclass(value)}
+ERRORS = {
+    name for name, value in vars(rtmw.errors).items() if inspect.isclass(value) and value.__module__ == "rtmw.errors"
+}
 
 PUBLIC = {
     "ANY",

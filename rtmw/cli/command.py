@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Final
 import rtmw
 from rtmw.cli.parsing import Commands, Parser, add_commands, commands_of, runs, seconds
 from rtmw.cli.terminal import warn
-from rtmw.errors import RtmwError
-from rtmw.optional import needed, needing_dds
+from rtmw.errors import RtmwError, needed, needing_dds
 
 if TYPE_CHECKING:
     from types import TracebackType

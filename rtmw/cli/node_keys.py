@@ -11,7 +11,7 @@ from rtmw.cli.common import CommandError
 from rtmw.cli.parsing import Commands, runs
 from rtmw.cli.terminal import Table, duration, say, show, show_json
 from rtmw.clock import CLOCK
-from rtmw.optional import needed
+from rtmw.errors import needed
 
 if TYPE_CHECKING:
     from rtmw.net.security.certificates import Facts

@@ -17,8 +17,7 @@ from rtmw.cli.parsing import runs
 from rtmw.cli.recording import section_of, working
 from rtmw.cli.sources import add_section, add_strict, over_readable
 from rtmw.cli.terminal import say
-from rtmw.errors import UnsupportedType
-from rtmw.optional import needed
+from rtmw.errors import UnsupportedType, needed
 from rtmw.recording.places import place, written_whole
 from rtmw.recording.recording import Recording
 from rtmw.text.visible import label, visible

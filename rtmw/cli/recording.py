@@ -27,8 +27,7 @@ from rtmw.cli.sources import (
     tell_parts,
 )
 from rtmw.cli.terminal import Cell, Table, counted, duration, in_percent, line, say, show, show_json, size, warn
-from rtmw.errors import NotInstalled, RecordingError
-from rtmw.optional import needed
+from rtmw.errors import NotInstalled, RecordingError, needed
 from rtmw.recording.files import find_recording, find_recordings, recovered_of
 from rtmw.recording.places import STANDARD_OUTPUT, is_remote, place, written_whole
 from rtmw.recording.recording import Recording

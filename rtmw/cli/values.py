@@ -14,9 +14,8 @@ from enum import Enum
 from json.encoder import encode_basestring_ascii
 from typing import Any
 
-from rtmw.errors import UnsupportedType
+from rtmw.errors import UnsupportedType, needing_dds
 from rtmw.latency import Latency
-from rtmw.optional import needing_dds
 from rtmw.text.strict_json import NOT_FINITE, as_json
 from rtmw.text.visible import visible
 from rtmw.types import MessageType, resolve

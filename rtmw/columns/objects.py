@@ -29,8 +29,7 @@ import pyarrow as pa
 
 from rtmw.columns.program import DEEPEST, MOST, Unsigned
 from rtmw.columns.rows import Rows
-from rtmw.errors import UnsupportedType
-from rtmw.optional import needed
+from rtmw.errors import UnsupportedType, needed
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor

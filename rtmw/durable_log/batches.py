@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 import numpy as np
 
 from rtmw.durable_log.reading import Origin, Reading
-from rtmw.errors import LogDamaged
+from rtmw.errors import LogDamaged, needed
 from rtmw.log import RUN_DATA, RUN_IDS, RUN_KEYS
-from rtmw.optional import needed
 
 if TYPE_CHECKING:
     import pyarrow as pa

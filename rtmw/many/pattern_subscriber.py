@@ -29,7 +29,7 @@ from rtmw.many._merge import Merge, Source
 from rtmw.matching import LongWait, WaitLog
 from rtmw.publisher import check_count
 from rtmw.qos import Reliability, check_reliability, check_seconds, check_times, limited
-from rtmw.subscriber import Subscriber, SubscriberOptions, SubscriberStats
+from rtmw.subscriber import Listener, Subscriber, SubscriberOptions, SubscriberStats
 from rtmw.text.patterns import topics_of
 from rtmw.types import ANY, AnyType, MessageType, resolve, shown_name
 
@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from rtmw.aio import Reader
-    from rtmw.listener import Listener
+    from rtmw.waiting import Reader
 
     S = TypeVar("S", bound=np.generic)
 
@@ -379,7 +378,6 @@ class PatternSubscriber(Merge[T], Closing):
         self, callback: Callable[[shm.Sample[T]], object], on_deadline: Callable[[], object] | None = None
     ) -> Listener[T]:
         """Call back for each message, from a thread of the listener's own, as Subscriber.listen does."""
-        from rtmw.listener import Listener
 
         return Listener(self, callback, on_deadline)
 
@@ -399,7 +397,7 @@ class PatternSubscriber(Merge[T], Closing):
 
     async def __anext__(self) -> shm.Sample[T]:
         """The next message; StopAsyncIteration after close(), DeadlineMissed when a topic's deadline passes."""
-        from rtmw.aio import next_sample
+        from rtmw.waiting import next_sample
 
         return self._overdue() or await next_sample(self, self._domain.region)
 

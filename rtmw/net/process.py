@@ -25,8 +25,8 @@ from shlex import quote
 from string import Template
 from typing import Any, Final, cast
 
-from rtmw.claims import STARTING_S, claimed
 from rtmw.errors import RtmwError
+from rtmw.locks import STARTING_S, claimed
 from rtmw.net.settings import Settings
 
 

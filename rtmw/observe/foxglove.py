@@ -19,18 +19,16 @@ from rtmw import shm
 from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.domain import Domain
-from rtmw.errors import DomainNotFound, RtmwError
+from rtmw.errors import DomainNotFound, RtmwError, needed
 from rtmw.observe.views import by_topic
-from rtmw.optional import needed
 from rtmw.qos import Reliability
 from rtmw.recording.schemas import SchemaText, remark_of, schema_of
 from rtmw.recording.versions import some
-from rtmw.subscriber import Subscriber
+from rtmw.subscriber import Subscriber, WaitSet
 from rtmw.text.addresses import bracketed
 from rtmw.text.patterns import Topics, topics_of
 from rtmw.types import carried_type, resolve
 from rtmw.types.text import Json
-from rtmw.waitset import WaitSet
 
 LOOK_S: Final = 0.25
 """Seconds between looks for topics that have come, gone or changed their type."""

@@ -42,8 +42,7 @@ import pyarrow.parquet as pq
 
 from rtmw.columns.versions import fitted_batch, merged_type
 from rtmw.disk import DISK, Disk
-from rtmw.errors import RecordingError, UnsupportedType, ValueMismatch
-from rtmw.optional import needed
+from rtmw.errors import RecordingError, UnsupportedType, ValueMismatch, needed
 from rtmw.recording.frames.layout import layout_of
 from rtmw.recording.frames.scan import Run, Scan, Stream, common_type, sightings, stream_of
 from rtmw.recording.places import Claim, RemotePath, said, written_whole

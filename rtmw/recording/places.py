@@ -22,9 +22,8 @@ from typing import IO, Any, Final, Self
 from urllib.parse import unquote, urlsplit
 
 from rtmw.disk import DISK, Disk
-from rtmw.errors import RemoteFailed, RtmwError
+from rtmw.errors import RemoteFailed, RtmwError, needed
 from rtmw.locks import FileLock
-from rtmw.optional import needed
 from rtmw.text.patterns import WILD
 
 SCHEMES: Final = ("s3", "gs", "hdfs")

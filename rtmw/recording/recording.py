@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack, cast
 import numpy as np
 
 from rtmw.closing import Closing
-from rtmw.errors import RecordingDamaged, UnsupportedType
-from rtmw.optional import needed
+from rtmw.errors import RecordingDamaged, UnsupportedType, needed
 from rtmw.recording.batch import (
     Batch,
     batch_of,

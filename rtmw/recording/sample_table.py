@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from rtmw.errors import UnsupportedType
-from rtmw.optional import needed
+from rtmw.errors import UnsupportedType, needed
 from rtmw.recording.batch import Batch
 from rtmw.recording.contents import Chunk
 from rtmw.recording.versions import versions_of

@@ -246,7 +246,7 @@ class _Line(Line):
             call.wake = None
 
     async def _wait_in_loop(self, call: Call, left: float) -> None:
-        from rtmw.aio import wakeup  # where there is an event loop
+        from rtmw.waiting import wakeup  # where there is an event loop
 
         loop = asyncio.get_running_loop()
         future, call.loop = loop.create_future(), loop

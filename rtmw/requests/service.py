@@ -26,18 +26,17 @@ from time import monotonic
 from typing import Any, Final, Generic, TypeVar, overload
 
 from rtmw import shm
-from rtmw.claims import STARTING_S, claimed
 from rtmw.closing import Closing
 from rtmw.domain import Domain, domain_of
 from rtmw.errors import ClosedError, LeaseExpired, LimitReached, RtmwError, ServiceTaken, ValueMismatch
-from rtmw.listener import is_async
+from rtmw.locks import STARTING_S, claimed
 from rtmw.observe.views import program
 from rtmw.profiles import STATUS
 from rtmw.publisher import Publisher
 from rtmw.qos import is_whole
 from rtmw.requests import wire
 from rtmw.requests.wire import CANCEL, FAILED, IN_LOOP, IN_THREAD, LAST, SERVER, InThread, Message, left_of, taken
-from rtmw.subscriber import Subscriber
+from rtmw.subscriber import Subscriber, is_async
 from rtmw.types import ANY
 
 __all__ = ["Service", "ServiceStats"]

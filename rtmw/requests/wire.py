@@ -278,7 +278,7 @@ class InLoop(InThread):
 
     async def arrival(self, subscriber: Subscriber[Any], seconds: float) -> None:
         """Return when something may be there. ClosedError."""
-        from rtmw.aio import wakeup  # where there is an event loop
+        from rtmw.waiting import wakeup  # where there is an event loop
 
         await wakeup(subscriber, subscriber._domain.region, seconds)
 

@@ -22,9 +22,8 @@ from tempfile import gettempdir, mkdtemp
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from rtmw.errors import NotInstalled
+from rtmw.errors import NotInstalled, needed
 from rtmw.locks import FileLock
-from rtmw.optional import needed
 from rtmw.spark.python_workers import UNIX_SOCKETS, check_server, prepare_workers, source_folder, workers_by_tcp
 
 if TYPE_CHECKING:

@@ -25,8 +25,7 @@ from rtmw.clock import CLOCK, Clock
 from rtmw.closing import Closing
 from rtmw.columns import arrow_schema, encode
 from rtmw.domain import Domain, environment_domain
-from rtmw.errors import RtmwError, UnsupportedType
-from rtmw.optional import needing_dds
+from rtmw.errors import RtmwError, UnsupportedType, needing_dds
 from rtmw.publisher import Publisher
 from rtmw.qos import Reliability
 from rtmw.recording.frames.layout import METADATA, free_name

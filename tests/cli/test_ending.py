@@ -52,7 +52,7 @@ def test_ctrl_c_ends_a_command_that_waits_for_messages(domain: rtmw.Domain) -> N
 LOADED = [
     ("rtmw.profiles", "top", -signal.SIGINT),
     ("rtmw.shm", "top", -signal.SIGINT),
-    ("rtmw.waitset", "top", -signal.SIGINT),
+    ("rtmw.subscriber", "top", -signal.SIGINT),
     ("rtmw.cli.command", "--version", 130),
     ("rtmw.net.settings", "node", 130),
     ("rtmw.cli.top", "top", 130),

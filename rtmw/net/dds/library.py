@@ -25,10 +25,9 @@ from importlib.metadata import version
 from typing import Any, Final
 
 from rtmw.domain import Domain
-from rtmw.errors import RtmwError
+from rtmw.errors import RtmwError, needing_dds
 from rtmw.net.process import NodeError
 from rtmw.net.settings import Settings
-from rtmw.optional import needing_dds
 from rtmw.shm import beside, foreign, make_beside, make_linkable
 from rtmw.text.daemon_log import many
 

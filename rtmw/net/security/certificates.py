@@ -27,10 +27,9 @@ from typing import Final
 
 from rtmw.clock import CLOCK
 from rtmw.disk import DISK, Disk
-from rtmw.errors import NotInstalled
+from rtmw.errors import MISSING, NotInstalled
 from rtmw.net.security import KeysError, NotTrusted
 from rtmw.net.security.names import SCHEME, Name, parse_name
-from rtmw.optional import MISSING
 from rtmw.text.units import duration
 
 try:

@@ -20,8 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from rtmw.errors import RtmwError, UnsupportedType
-from rtmw.optional import needed
+from rtmw.errors import RtmwError, UnsupportedType, needed
 from rtmw.recording.frames.frame import Frame, Query
 from rtmw.recording.frames.pruning import all_of
 from rtmw.recording.frames.scan import Extent, Planned

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import rtmw
-from rtmw.claims import STARTING_S, claimed
 from rtmw.clock import CLOCK
 from rtmw.durable_log.syncing import Syncing
+from rtmw.locks import STARTING_S, claimed
 from rtmw.net.session.peers import Network
 from rtmw.observe.services import COUNTERS_TOPIC, TransferCounters, TransferQueue, pack_activity
 from rtmw.publisher import OwnPublisher
