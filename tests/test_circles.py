@@ -1,4 +1,5 @@
-"""Circles: files that use each other, directly or by others, are one module that was cut for size. So there are none.
+"""Circles and folders: files that use each other, directly or by others, are one module that was cut for size. So there
+are none. And no folder has more than 40 entries.
 
 A file of Python uses what it imports; imports for types alone do not count. A file of C uses the headers that it
 includes, and the files of its folder whose functions and tables it names, itself or by an inline function of a header.
@@ -8,7 +9,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+import subprocess
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -149,3 +152,63 @@ def test_a_file_of_c_uses_what_it_names_itself_or_by_an_inline_function(tmp_path
     assert c_graph(tmp_path) == {"a.h": set(), "a.c": {"a.h"}, "b.c": {"a.h", "a.c"}, "c.c": {"a.c", "b.c"}}
     (tmp_path / "b.c").write_text("void wakes(void)\n{\n    rests();\n}\n")
     assert c_graph(tmp_path)["b.c"] == {"a.c"}
+
+
+MOST_ENTRIES = 40
+"""Files and folders in a folder. Those that come near it have their groups in a table (tests/test_docs.py)."""
+
+
+def tracked() -> list[Path]:
+    """The files of the package that git keeps, below the root of the tree."""
+    listed = subprocess.run(["git", "ls-files", "rtmw"], cwd=ROOT, capture_output=True, text=True, check=True)
+    return [Path(line) for line in listed.stdout.splitlines() if (ROOT / line).exists() or (ROOT / line).is_symlink()]
+
+
+def entries(files: Iterable[Path]) -> dict[Path, set[str]]:
+    """The files and folders that lie directly in each folder."""
+    found = defaultdict[Path, set[str]](set)
+    for file in files:
+        for entry in (file, *file.parents[:-1]):
+            found[entry.parent].add(entry.name)
+    return found
+
+
+def test_no_folder_has_more_entries_than_one_looks_through() -> None:
+    found = entries(tracked())
+    assert {str(folder): len(names) for folder, names in found.items() if len(names) > MOST_ENTRIES} == {}
+    assert len(found[Path("rtmw/shm")]) > 30, "the listing is not that of the package"
+
+
+def test_entries_of_a_folder_are_its_files_and_its_folders() -> None:
+    assert entries([Path("a/b.py"), Path("a/c/d.py"), Path("a/c/e/f.py")]) == {
+        Path(): {"a"},
+        Path("a"): {"b.py", "c"},
+        Path("a/c"): {"d.py", "e"},
+        Path("a/c/e"): {"f.py"},
+    }
+
+
+SHORT = 100
+"""Lines below which a module belongs to its importer, where it has one only."""
+ALONE = re.compile(r"It stands alone, for [a-z`]")
+"""The sentence in the head of a short module that says why it is one, all the same."""
+
+
+def short_and_used_once() -> dict[str, str]:
+    """The heads of modules of fewer than 100 lines that one other module imports. What a user starts or imports first
+    (`__init__`, `__main__`), and modules that nobody imports but by name, such as commands, are no such modules."""
+    graph = python_graph()
+    importers = Counter(used for uses in graph.values() for used in uses)
+    return {
+        name: ast.get_docstring(ast.parse(source)) or ""
+        for name, source, package in modules()
+        if importers[name] == 1
+        and len(source.splitlines()) < SHORT
+        and name != package
+        and not name.endswith("__main__")
+    }
+
+
+def test_a_short_module_with_one_importer_says_why_it_is_a_module() -> None:
+    found = [name for name, head in short_and_used_once().items() if not ALONE.search(" ".join(head.split()))]
+    assert found == [], "these belong to their importers, unless their heads say: It stands alone, for …"

@@ -1,7 +1,7 @@
 /* From bytes to columns. The bytes come from anybody: what they say is checked before anything is done about it. */
 #include <string.h>
 
-#include "../shm/utf8.h"
+#include "../log/utf8.h"
 #include "column.h"
 
 /* ---- types that are numbers at fixed places ----

@@ -12,10 +12,10 @@
 
 #include "../shm/atomics.h"
 #include "../shm/crc32c.h"
-#include "../shm/utf8.h"
 #include "folder.h"
 #include "labels.h"
 #include "recover.h"
+#include "utf8.h"
 
 void reader_open(struct reader *r, const struct log_folder *folder, uint64_t position)
 {

@@ -3,7 +3,6 @@
 
 #include "_core.h"
 #include "_type_argument.h"
-#include "topics.h"
 #include "wait.h"
 
 static struct PyModuleDef core_module;

@@ -141,7 +141,7 @@ typedef struct {
     PyObject_HEAD
     SampleContext *context;
     rtmw_message core;
-    uint64_t type; /* its life: topics.h */
+    uint64_t type; /* its life: topics.c */
     PyObject *value;
     Py_ssize_t exports;
     bool held;

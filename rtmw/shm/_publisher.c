@@ -5,7 +5,6 @@
  */
 #include "_core.h"
 
-#include "topics.h"
 #include "wait.h"
 
 /* ======== publishing ======== */

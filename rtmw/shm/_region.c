@@ -7,7 +7,6 @@
 #include "histogram.h"
 #include "inspect.h"
 #include "queue.h"
-#include "topics.h"
 #include "wait.h"
 
 /* ======== tables ======== */

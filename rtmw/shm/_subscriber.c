@@ -4,7 +4,6 @@
 
 #include <errno.h>
 
-#include "topics.h"
 #include "wait.h"
 
 /* ======== sample ======== */

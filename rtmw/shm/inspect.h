@@ -12,7 +12,7 @@ struct contents {
     uint32_t messages;
     uint32_t types;
     uint64_t bytes;                /* of the pool: blocks as they are claimed, not payloads */
-    uint64_t type[CONTENTS_TYPES]; /* their lives: topics.h */
+    uint64_t type[CONTENTS_TYPES]; /* their lives: topics.c */
 };
 
 void contents_count(struct rtmw_region *, struct topic *, struct contents *);

@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core.h"
 #include "futex.h"
 #include "identity.h"
 #include "reclaim.h"
-#include "topics.h"
 #include "wait.h"
 
 /* ======== trim ======== */

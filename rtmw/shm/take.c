@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core.h"
 #include "histogram.h"
 #include "queue.h"
-#include "topics.h"
 #include "wait.h"
 
 /* How a subscriber moves on in a band: its cursor is at the message that it took last, as the region shows it; and each

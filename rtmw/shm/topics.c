@@ -3,7 +3,7 @@
  * Callers rely on this: a life of a topic or type, {generation | slot}, goes on for as long as an endpoint of theirs names
  * it, and its number never means another one. Nobody waits for a maker or a retirer, which may be stopped or dead.
  */
-#include "topics.h"
+#include "core.h"
 
 #include <string.h>
 

@@ -1,4 +1,8 @@
-"""The format "rtmw": recordings and durable logs into Spark, and rows onto the bus."""
+"""The format "rtmw": recordings and durable logs into Spark, and rows onto the bus.
+
+It stands alone, for a worker of Spark that plans imports it before all else of rtmw, and is to import no more than it
+needs.
+"""
 
 from __future__ import annotations
 

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "races.h"
-#include "topics.h"
 #include "wait.h"
 
 enum { DEAD = 0, HELPER = 1, READER = 2 };

@@ -2,7 +2,6 @@
 #include <stdlib.h>
 
 #include "races.h"
-#include "topics.h"
 
 enum { NEWCOMER = 2 };
 

@@ -2,7 +2,6 @@
 #include <stdlib.h>
 
 #include "races.h"
-#include "topics.h"
 
 enum { KEY = 7, READER = 1, OTHER = 2 };
 #define LONG_NS  (UINT64_C(1) << 40)

@@ -8,7 +8,6 @@
 
 #include "races.h"
 #include "reclaim.h"
-#include "topics.h"
 
 enum { OLD = 100, NEW = 200 };
 

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "races.h"
-#include "topics.h"
 
 enum { ONE = 0, TWO = 1, NEW = 200 };
 

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "native.h"
-#include "topics.h"
 
 enum { DEPTH = 4, DEAD = 5, LIVING = 20, FEW = 4, LEASE = 100000 /* units of `stall` */ };
 

@@ -3,7 +3,6 @@
 
 #include "fuzz.h"
 #include "queue.h"
-#include "topics.h"
 #include "wait.h"
 
 enum { REGIONS = 2, ENDS = 4, KEPT = 24, LOANS = 3, LARGEST = 70000, WAIT_NS = 200000 };

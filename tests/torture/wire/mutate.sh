@@ -14,10 +14,10 @@ mutant() {
     name=$2 file=$3 program=$4 tree=$build/mutants/rtmw
     case $name in *"${ONLY:-}"*) ;; *) return ;; esac
     rm -rf "$tree"
-    mkdir -p "$tree/types" "$tree/columns" "$tree/shm"
+    mkdir -p "$tree/types" "$tree/columns" "$tree/log"
     cp "$root"/rtmw/types/*.[ch] "$tree/types"
     cp "$root"/rtmw/columns/*.[ch] "$tree/columns"
-    cp "$root"/rtmw/shm/utf8.h "$tree/shm"
+    cp "$root"/rtmw/log/utf8.h "$tree/log"
     sed -E -i "$program" "$tree/$file"
     if cmp -s "$root/rtmw/$file" "$tree/$file"; then
         echo "mutant $name: the line it changes is not in $file any more" >&2
