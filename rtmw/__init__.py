@@ -102,6 +102,7 @@ if TYPE_CHECKING:
     from rtmw.durable_log.log import Appended, Durability, Log, LogStats, PersistQueue, Retention
     from rtmw.durable_log.reading import Cursor, LogRecord, LogRecords, Start
     from rtmw.many.pattern_subscriber import PatternStats, PatternSubscriber
+    from rtmw.observe.log_handler import LogHandler, LogHandlerStats, LogLine
     from rtmw.player import Replay, ReplayStats
     from rtmw.recorder import Recorder, RecorderStats
     from rtmw.recording import Recording, Recordings
@@ -165,6 +166,9 @@ __all__ = [
     "LogError",
     "LogFailed",
     "LogFull",
+    "LogHandler",
+    "LogHandlerStats",
+    "LogLine",
     "LogLocked",
     "LogRecord",
     "LogRecords",
@@ -271,6 +275,9 @@ _LATE: Final = {
     "Log": "rtmw.durable_log.log",
     "LogBatch": "rtmw.durable_log.batches",
     "LogBatches": "rtmw.durable_log.batches",
+    "LogHandler": "rtmw.observe.log_handler",
+    "LogHandlerStats": "rtmw.observe.log_handler",
+    "LogLine": "rtmw.observe.log_handler",
     "LogRecord": "rtmw.durable_log.reading",
     "LogRecords": "rtmw.durable_log.reading",
     "LogStats": "rtmw.durable_log.log",

@@ -34,6 +34,7 @@ SECTIONS = {
     "Numbers of a size": ("rtmw", "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64"),
     "Wait": ("rtmw", "WaitSet Listener"),
     "Ask and answer": ("rtmw", "Service Client Stream ServiceStats ClientStats"),
+    "Logging": ("rtmw", "LogHandler LogLine LogHandlerStats"),
     "Domains": ("rtmw", "Domain"),
     "Record and replay": ("rtmw", "Recorder RecorderStats Recording Recordings table Replay ReplayStats"),
     "Keep": (

@@ -48,6 +48,7 @@ TESTED = {
     "asyncio_subscriber.py",
     "waitset.py",
     "patterns.py",
+    "log_lines.py",
     "record_replay.py",
     "flights.py",
     "read_log.py",
@@ -128,6 +129,13 @@ def test_a_pattern_hears_topics_that_come_later_and_what_is_urgent_first(domain_
         "plant/2/speed {'rpm': 900, 'too': 'slow'}",
         "plant/1/speed {'rpm': 1500}",
         "2 messages of 2 topics",
+    ]
+
+
+def test_lines_of_logging_are_messages(domain_id: int) -> None:
+    assert output("log_lines.py") == [
+        "log_lines.py WARNING pump.valve valve 7 sticks ",
+        "log_lines.py ERROR pump stopped ValueError: no pressure",
     ]
 
 

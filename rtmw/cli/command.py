@@ -32,6 +32,7 @@ COMMANDS: Final[Commands] = {
     "foxglove": ("foxglove:add_arguments", "show topics in Foxglove, live, until SIGINT or SIGTERM"),
     "dashboard": ("page:add_arguments", "serve a page that shows the domain, read-only"),
     "topic": ("topic:COMMANDS", "look at topics, and publish by hand"),
+    "log-lines": ("log_lines:add_arguments", "show the lines that programs log to topics, of all in one order"),
     "service": ("service:COMMANDS", "list services, and call one by hand"),
     "node": ("node:add_arguments", "carry topics to other hosts through DDS, until SIGINT or SIGTERM"),
     "send": (

@@ -49,7 +49,7 @@ def echo(arguments: argparse.Namespace) -> int:
     shown = 0
     # TIMELY, so that no publisher waits for this terminal; what it was too slow for is said at the end.
     with (
-        _attached(arguments) as domain,
+        attached(arguments) as domain,
         _subscriber(domain, arguments) as subscriber,
     ):
         sieve = _Sieve(domain, arguments)
@@ -60,7 +60,7 @@ def echo(arguments: argparse.Namespace) -> int:
                     break
                 shown += 1
         finally:
-            _say_missed(subscriber)
+            say_missed(subscriber)
     if arguments.timeout is not None and shown == 0:
         raise CommandError(f"No message to show came on {arguments.topic} within {arguments.timeout:g} s.")
     return 0
@@ -82,7 +82,7 @@ def _subscriber(domain: Domain, arguments: argparse.Namespace) -> Echoed:
     return subscriber
 
 
-def _attached(arguments: argparse.Namespace) -> Domain:
+def attached(arguments: argparse.Namespace) -> Domain:
     """The domain, which has the topic: a command that only looks makes neither, and a mistyped name is told."""
     topics_of(arguments.topic)
     if not is_pattern(arguments.topic) and not shm.is_topic_name(arguments.topic):
@@ -175,7 +175,7 @@ def _print(sample: rtmw.Sample[Any], plain: Any, as_json: bool) -> None:
     say(*lines(plain), "---", flush=True)
 
 
-def _say_missed(subscriber: Echoed) -> None:
+def say_missed(subscriber: Echoed) -> None:
     skipped = subscriber.skipped if isinstance(subscriber, rtmw.PatternSubscriber) else {}
     if skipped:
         warn(f"rtmw: {len(skipped)} topics are not shown: {next(iter(skipped.values()))}")

@@ -91,6 +91,18 @@ def say(*lines: object, flush: bool = False) -> None:
     print(*(visible(str(line)) for line in lines), sep="\n", flush=flush)
 
 
+RED: Final = "31"
+YELLOW: Final = "33"
+DIM: Final = "2"
+
+
+def say_coloured(colour: str, *lines: str) -> None:
+    """`say` at once, on a terminal in a colour; empty: without. The variable NO_COLOR leaves it out."""
+    if not colour or not on_terminal() or os.environ.get("NO_COLOR"):
+        return say(*lines, flush=True)
+    print(*(f"\x1b[{colour}m{visible(line)}\x1b[0m" for line in lines), sep="\n", flush=True)
+
+
 def warn(*lines: object) -> None:
     """Print lines on standard error, as `say` does."""
     print(*(visible(str(line)) for line in lines), sep="\n", file=sys.stderr, flush=True)

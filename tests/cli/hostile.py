@@ -31,6 +31,7 @@ FOLDER = "evil\x1b[31m\n\u202e\u200b"
 
 PROGRAM = """
     import json
+    import logging
     import time
     import rtmw
 
@@ -40,6 +41,8 @@ PROGRAM = """
     publisher, reader = rtmw.Publisher(topic, bytes, history=4), rtmw.Subscriber(topic, bytes)
     with rtmw.Publisher(stuck, bytes, reliability=rtmw.Reliability.RELIABLE) as first:
         first.publish(b"unread")
+    logging.getLogger(topic).addHandler(rtmw.LogHandler(topic + "/lines"))
+    logging.getLogger(topic).error("text \\x1b[31m\\u202e\\n%s", topic, exc_info=ValueError(topic))
     print("ready", flush=True)
     while True:
         publisher.publish("text \\x1b[31m\\u202e\\n---".encode())

@@ -15,6 +15,12 @@ import termios
 
 def on_a_terminal(columns: int, rows: int, *arguments: str, status: int = 0) -> list[str]:
     """What a command shows on a terminal of this size, without colours and movements, and ends with this status."""
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", said_on_a_terminal(columns, rows, *arguments, status=status))
+    return [line.strip() for line in text.splitlines()]
+
+
+def said_on_a_terminal(columns: int, rows: int, *arguments: str, status: int = 0) -> str:
+    """What a command sends to a terminal of this size, and ends with this status."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
@@ -27,5 +33,4 @@ def on_a_terminal(columns: int, rows: int, *arguments: str, status: int = 0) -> 
             said += chunk
     os.close(ours)
     assert child.wait(60) == status
-    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", said.decode())
-    return [line.strip() for line in text.splitlines()]
+    return said.decode()

@@ -43,6 +43,7 @@ RUNS: dict[str, tuple[tuple[str, ...], ...]] = {
     "topic delay": ((TOPIC, *WINDOW),),
     "topic echo": ((TOPIC, "--count", "1"), (ID,)),
     "topic pub": ((STUCK, "x", "--bytes", "--reliability", "RELIABLE"), (ID + "*", "x")),
+    "log-lines": ((f"{TOPIC}/lines", "--count", "1"),),
     "service list": ((),),
     "service call": ((ID, "1"),),
     "node list": ((),),
