@@ -17,11 +17,11 @@ from rtmw.text.addresses import is_loopback
 from rtmw.text.patterns import topics_of
 
 LOOK_S: Final = 0.05
-"""How often it is looked for what is not there yet."""
+"""Seconds between looks for something that is awaited, such as a domain or a topic."""
 
 
 class CommandError(RtmwError):
-    """Seconds between looks for something that is awaited, such as a domain or a topic."""
+    """The command cannot be done; the text says why, and what helps."""
 
 
 def place_of(arguments: argparse.Namespace, reads: str, advice: str, *, allowed: bool = False) -> tuple[str, int]:

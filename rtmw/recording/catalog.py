@@ -464,12 +464,6 @@ class _Waiting:
             self.table.commit(rows.combine_chunks(), set(self._marks.values()))
         self._rows, self._marks, self.bytes = [], {}, 0
 
-    def _widen(self) -> None:
-        known = self.table.columns
-        wider = {name: kind for name, kind in self._columns.items() if name in known and known[name] != kind}
-        if wider:
-            self.table.widen(wider)
-
     def _fitted(self, batch: pa.RecordBatch) -> pa.Table:
         schema = pa.schema([field.with_type(self._columns[field.name]) for field in batch.schema])
         return pa.Table.from_batches([fitted_batch(batch, schema)])

@@ -434,10 +434,6 @@ class Core:
         self._out.clear()
         return effects
 
-    @property
-    def is_attached(self) -> bool:
-        return self._connection is not None
-
     def _attached(self, event: e.Attached, now: float) -> None:
         self._connection = Connection(self._state, crc=event.crc)
         self.timing.attached(now)
