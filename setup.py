@@ -181,6 +181,7 @@ setup(
         library(LIBRARY),
         extension("rtmw.many._merge"),
         extension("rtmw.requests._calls"),
+        extension("rtmw.relay._frames"),
         extension("rtmw.types._cdr"),
         extension("rtmw.log._log", "rtmw/shm/crc32c.c"),
         extension("rtmw.net.dds._engine", *ROUTES),

@@ -19,6 +19,8 @@ the end; before the welcome the agent sends nothing else. Then both send frames:
 
 The head is that of the paper's frame without its header. The kind says what a frame is, so its type says nothing. The
 three bytes of the checksum protect nothing here: an answer begins with the stamp and those bytes as they came.
+
+What a server does with each frame is C: `_frames.c` divides what has come, packs frames of the paper, and sums bytes.
 """
 
 from __future__ import annotations
@@ -26,19 +28,21 @@ from __future__ import annotations
 import re
 import struct
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import IntEnum
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
-from zlib import adler32
 
 from rtmw.checksum import crc32
 from rtmw.clock import CLOCK
 from rtmw.errors import RtmwError
 from rtmw.qos import CENTURY_S
+from rtmw.relay import _frames
+from rtmw.relay._frames import pack
 
 ADDRESS: Final = 4
 STAMP: Final = 22
@@ -53,7 +57,6 @@ ANSWERED: Final = STAMP + SUM
 """Bytes that the data of an answer begins with: which order it answers."""
 LONGEST: Final = 65536
 END: Final = 0x0A
-_CR: Final = 0x0D
 SUMS: Final = ("A", "B")
 UNSUMMED: Final = bytes(SUM)
 """In place of a checksum: the frame was made here, or came by the second format."""
@@ -146,8 +149,6 @@ class Form:
 
 
 FORM: Final = Form()
-_ADDED: Final = 256
-"""Bytes whose sum is below the modulus of Adler-32."""
 _SIZES: Final = [ADDRESS, ADDRESS, STAMP, 1, 1]
 
 
@@ -190,19 +191,21 @@ class Frame:
 
     def encode(self, checksum: str = "A", form: Form = FORM) -> bytes:
         """Raises FrameError for data that no frame can carry: with a line feed, or too long."""
-        text = self.data[ANSWERED:] if self.type == form.answer else self.data
-        if END in text:
-            raise FrameError(
-                f"data has a line feed (0x0A) at byte {self.data.index(END, len(self.data) - len(text))}, which would "
-                "end the frame there"
-            )
-        if self.type == form.answer and len(self.data) < ANSWERED:
-            raise FrameError(f"an answer of {len(self.data)} bytes; it begins with the {ANSWERED} of what it answers")
-        if HEAD + len(self.data) + 1 > form.longest:
-            raise FrameError(f"a frame of {HEAD + len(self.data) + 1} bytes; the longest has {form.longest}")
-        addresses = bytes((form.header,)) + self.source + self.destination + self.stamp
-        rest = self.type + self.command + self.data + bytes((END,))
-        return addresses + _packed(sum_of(addresses + rest), checksum) + rest
+        raw = pack(self.head, self.data, checksum, form.header, form.answer, form.longest)
+        if raw is None:
+            raise FrameError(self._misfit(form) or f"there is no checksum {checksum!r}; there are {', '.join(SUMS)}")
+        return raw
+
+    def _misfit(self, form: Form) -> str:
+        """Why no frame can carry its data; empty: one can."""
+        read = ANSWERED if self.type == form.answer else 0
+        if END in self.data[read:]:
+            at = self.data.index(END, read)
+            return f"data has a line feed (0x0A) at byte {at}, which would end the frame there"
+        if len(self.data) < read:
+            return f"an answer of {len(self.data)} bytes; it begins with the {ANSWERED} of what it answers"
+        size = HEAD + len(self.data) + 1
+        return f"a frame of {size} bytes; the longest has {form.longest}" if size > form.longest else ""
 
     @classmethod
     def decode(cls, data: bytes, checksum: str = "auto", form: Form = FORM) -> Frame:
@@ -248,133 +251,33 @@ class Frame:
         return replace(self.receipt(stamp, form), command=form.alert, data=self.stamp + self.checksum + words)
 
 
-def sum_of(data: bytes) -> int:
-    """The sum of all bytes. The lower half of Adler-32 is the sum of few bytes, ten times as fast as `sum`."""
-    if len(data) <= _ADDED:
-        return adler32(data, 0) & 0xFFFF
-    return sum(adler32(data[at : at + _ADDED], 0) & 0xFFFF for at in range(0, len(data), _ADDED))
-
-
-def checksums(total: int) -> tuple[bytes, ...]:
-    """The checksum in each of the two forms. `total`: the sum of all other bytes, header included."""
-    return tuple(_packed(total, one) for one in SUMS)
-
-
 def rests(checksum: bytes, header: int) -> set[int]:
     """The sums modulo 1000, without the header, that a frame with this checksum may have."""
     found = {(int.from_bytes(checksum, "big") - header) % 1000}
     return found | {(int(checksum) - header) % 1000} if checksum.isdigit() else found
 
 
-def _packed(total: int, checksum: str) -> bytes:
-    if checksum == "A":
-        return (total & 0xFFFFFF).to_bytes(SUM, "big")
-    if checksum == "B":
-        return b"%03d" % (total % 1000)
-    raise FrameError(f"there is no checksum {checksum!r}; there are {', '.join(SUMS)}")
-
-
-class Splitter:
+class Splitter(_frames.Splitter):
     """Divides what a connection brings into frames; however it was cut, the frames are the same.
 
     After bytes that are no frame it looks for one behind the next line feed. `bad` counts those bytes' faults by cause.
     """
 
+    __slots__ = ()
+
     def __init__(self, checksum: str = "auto", form: Form = FORM) -> None:
         """`checksum`: A, B, or auto: the first frame that fits one of the two fixes it."""
         if checksum not in ("auto", *SUMS):
             raise FrameError(f"there is no checksum {checksum!r}; there are auto, {', '.join(SUMS)}")
-        self.checksum = checksum
-        self.bad: Counter[str] = Counter()
-        self._form = form
-        self._buffer = bytearray()
-        self._looked = 0
-        """No line feed is before this place, behind what is read by position."""
-        self._is_lost = False
-        """What comes up to the next line feed belongs to nothing."""
-
-    @property
-    def waiting(self) -> int:
-        """Bytes of a frame that has not come whole."""
-        return len(self._buffer)
-
-    def feed(self, data: bytes | bytearray | memoryview) -> list[Frame]:
-        """The frames that are whole with these bytes, in their order."""
-        self._buffer += data
-        frames = list[Frame]()
-        at = 0
-        while (step := self._next(at)) is not None:
-            frame, at = step
-            self._looked = 0
-            if frame is not None:
-                frames.append(frame)
-        del self._buffer[:at]
-        self._looked = max(0, self._looked - at)
-        return frames
-
-    def _next(self, at: int) -> tuple[Frame | None, int] | None:
-        """A frame that begins here, or None for bytes that are none; and where to go on. None: more must come."""
-        buffer, form = self._buffer, self._form
-        if at == len(buffer):
-            return None
-        if self._is_lost:
-            return self._skip(at)
-        if buffer[at] != form.header:
-            return self._lose("another header", at)
-        if len(buffer) - at < HEAD:
-            return None
-        by_position = HEAD + (ANSWERED if buffer[at + HEAD - 2] == form.answer[0] else 0)
-        limit = at + form.longest
-        end = buffer.find(END, max(at + by_position, self._looked), limit)
-        if end < 0:
-            self._looked = max(at + by_position, min(len(buffer), limit))
-            return None if len(buffer) < limit else self._lose("too long", at)
-        frame = self._whole(memoryview(buffer)[at : end + 1].tobytes())
-        return self._lose("wrong checksum", at) if frame is None else (frame, end + 1)
-
-    def _lose(self, cause: str, at: int) -> tuple[None, int]:
-        """The frame that begins here is none."""
-        self.bad[cause] += 1
-        return self._skip(at)
-
-    def _skip(self, at: int) -> tuple[None, int]:
-        """The next frame may begin behind any line feed."""
-        end = self._buffer.find(END, at)
-        self._is_lost = end < 0
-        return None, len(self._buffer) if self._is_lost else end + 1
-
-    def _whole(self, raw: bytes) -> Frame | None:
-        """None: its checksum is wrong. A CR before the line feed goes if the sum is right only without it."""
-        said = raw[1 + SUM_AT : 1 + SUM_AT + SUM]
-        total = sum_of(raw) - sum(said)
-        kinds = SUMS if self.checksum == "auto" else (self.checksum,)
-        for sum_of_all, end in ((total, -1), (total - _CR, -2)):
-            if end == -2 and (raw[-2] != _CR or len(raw) < HEAD + 2):
-                break
-            for kind in kinds:
-                if _packed(sum_of_all, kind) == said:
-                    self.checksum = kind
-                    return frame_of(raw[1:HEAD], raw[HEAD:end])
-        return None
-
-
-def total_of(head: bytes, body: bytes) -> int:
-    """The sum of all bytes of a frame but header and checksum."""
-    return sum_of(head + body) - sum(head[SUM_AT : SUM_AT + SUM]) + END
+        super().__init__(Frame, checksum, form.header, form.answer, form.longest, Counter())
 
 
 def stamp_of(head: bytes) -> bytes:
     return head[2 * ADDRESS : SUM_AT]
 
 
-def frame_of(head: bytes, body: bytes) -> Frame:
-    """The frame that came, without a look at its fields: the server makes five an order."""
-    frame = object.__new__(Frame)
-    frame.__dict__.update(
-        source=head[:ADDRESS], destination=head[ADDRESS : 2 * ADDRESS], stamp=head[2 * ADDRESS : SUM_AT],
-        type=head[-2:-1], command=head[-1:], data=body, checksum=head[SUM_AT : SUM_AT + SUM], head=head,
-    )  # fmt: skip
-    return frame
+frame_of: Final[Callable[[bytes, bytes], Frame]] = partial(_frames.frame_of, Frame)
+"""`frame_of(head, data)`: the frame that came, without a look at its fields: the server makes four an order."""
 
 
 def receipt_of(head: bytes, stamp: bytes, form: Form = FORM) -> Frame:
@@ -420,7 +323,7 @@ class Kind(IntEnum):
     PONG = 9
 
 
-_KINDS: Final = frozenset(Kind)
+_KINDS: Final = tuple(Kind)
 
 
 def kind_of(frame: Frame, form: Form) -> Kind | None:
@@ -552,43 +455,10 @@ def encode(packet: Packet, crc: bool = False) -> bytes:
     return raw + _LENGTH.pack(crc32(raw)) if crc else raw
 
 
-class OwnSplitter:
+class OwnSplitter(_frames.OwnSplitter):
     """Divides what a connection brings behind hello and welcome; however it was cut, the frames are the same."""
 
+    __slots__ = ()
+
     def __init__(self, crc: bool = False) -> None:
-        self._crc, self._least = crc, _BARE + _LENGTH.size * crc
-        self._buffer = bytearray()
-
-    @property
-    def waiting(self) -> int:
-        """Bytes of a frame that has not come whole."""
-        return len(self._buffer)
-
-    def feed(self, data: bytes | bytearray | memoryview) -> list[Packet]:
-        """The frames that are whole with these bytes. Raises FrameError: then the connection is to be closed."""
-        self._buffer += data
-        packets, at = list[Packet](), 0
-        while len(self._buffer) - at >= _LENGTH.size:
-            (length,) = _LENGTH.unpack_from(self._buffer, at)
-            if not self._least <= length <= self._least + LONGEST_DATA:
-                raise FrameError(f"a frame of length {length}; this side takes data of at most {LONGEST_DATA} bytes")
-            end = at + _LENGTH.size + length
-            if end > len(self._buffer):
-                break
-            packets.append(self._whole(bytes(self._buffer[at:end])))
-            at = end
-        del self._buffer[:at]
-        return packets
-
-    def _whole(self, raw: bytes) -> Packet:
-        if self._crc:
-            raw, found = raw[: -_LENGTH.size], raw[-_LENGTH.size :]
-            if _LENGTH.pack(crc32(raw)) != found:
-                raise FrameError("a frame with a wrong CRC: it was changed on its way")
-        _, kind, priority, zero, lifetime = _FRAME.unpack_from(raw)
-        if zero or kind not in _KINDS:
-            raise FrameError(
-                f"a frame of kind {kind} with {zero} behind it; this side knows kinds 1 to {max(Kind):d}, with 0"
-            )
-        head, data = raw[_FRAME.size : _FRAME.size + HEAD_ROW], raw[_FRAME.size + HEAD_ROW :]
-        return Packet(Kind(kind), frame_of(head, data), None if priority == NO_PRIORITY else priority, lifetime / 1e6)
+        super().__init__(Frame, Packet, _KINDS, LONGEST_DATA, crc32 if crc else None, FrameError)
