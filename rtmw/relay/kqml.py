@@ -88,8 +88,10 @@ def parse(text: str) -> Performative:
 def performative_of(text: str) -> str | None:
     """The name of the performative that a body begins with, in lower case, whatever follows it; BROKEN: it begins as a
     list without one; None: it is no list."""
+    if not _IS_LIST.match(text):
+        return None
     found = _BEGINS.match(text)
-    return found[1].lower() if found else BROKEN if _IS_LIST.match(text) else None
+    return found[1].lower() if found else BROKEN
 
 
 def _written(value: str) -> str:

@@ -178,6 +178,8 @@ class Machine:
     def done(self) -> tuple[list[Row], list[partial[None]]]:
         """The rows that the record gets, and what is to be called once they are durable."""
         rows, self._rows = self._rows, []
+        self.rows.update([row.kind for row in rows])
+        self.changed.update([row.recipient for row in rows], *(row.recipients for row in rows if row.recipients))
         calls, self._calls = self._calls, []
         return rows, calls
 
@@ -359,8 +361,8 @@ class Machine:
                 self._confirmed(answered, frame)
             return
         to = self.policy.by_address.get(frame.destination)
-        stream = stream_name((agent.name, to.name)) if to else ""
-        if self.lines[agent.name].hello and frame.stamp <= self.state.forgotten.get(stream, b""):
+        stream = stream_name((agent.name, to.name)) if to and self.lines[agent.name].hello else ""
+        if stream and frame.stamp <= self.state.forgotten.get(stream, b""):
             self._drop(agent, frame, "its stamp is older than those whose outcome is known")
             self._say(agent.name, head, f"{r.UNCONFIRMED}, its outcome is no longer known")
             return
@@ -466,10 +468,10 @@ class Machine:
         is_followed = _is_followed(judged.to)
         full = self._full(recipients, len(frame.data)) if is_followed else []
         lifetime = judged.lifetime or (KEPT_S if any(map(self._keeps, recipients)) else 0.0)
-        order = self._stored(
-            source=agent.name, destination=judged.to.name, recipients=recipients, told=is_followed,
+        order = self._stored(Row(
+            r.STORED, self._at, source=agent.name, destination=judged.to.name, recipients=recipients, told=is_followed,
             priority=judged.priority, lifetime=lifetime, body=frame.data, **self._of(agent, frame, judged),
-        )  # fmt: skip
+        ))  # fmt: skip
         if order.told:
             self._say(agent.name, order.head)
         else:
@@ -479,9 +481,10 @@ class Machine:
         for recipient in recipients:
             self._pump(recipient)
 
-    def _stored(self, **fields: Any) -> Order:
-        """A new order: its row, and its time runs."""
-        row = self._row(r.STORED, order=self.state.numbered + 1, **fields)
+    def _stored(self, row: Row) -> Order:
+        """A new order: its row gets its number, and its time runs."""
+        row.order = self.state.numbered + 1
+        self._add(row)
         order = self.state.numbers[row.order]
         for leg in order.legs.values():
             self._enter(leg)
@@ -746,11 +749,11 @@ class Machine:
         if why := self.full or ", ".join(f"{name} is no agent any more" for name in gone):
             raise NoAct(why)
         self._act_row(asked, order)
-        of = {"source": order.source, "destination": order.destination, "head": order.head, "digest": order.digest}
-        new = self._stored(
-            **of, recipients=failed, told=order.told, priority=order.priority, lifetime=order.lifetime, body=asked.body,
-            by_content=bool(order.id.digest), cause=f"order {order.number} again", uid=asked.uid,
-        )  # fmt: skip
+        new = self._stored(Row(
+            r.STORED, self._at, source=order.source, destination=order.destination, recipients=failed, told=order.told,
+            priority=order.priority, lifetime=order.lifetime, head=order.head, body=asked.body or b"",
+            digest=order.digest, by_content=bool(order.id.digest), cause=f"order {order.number} again", uid=asked.uid,
+        ))  # fmt: skip
         for recipient in failed:
             self._pump(recipient)
         return f"order {asked.whom} goes to {', '.join(failed)} as order {new.number}: out of order, behind what waits"
@@ -760,19 +763,17 @@ class Machine:
     def _behind(self, call: Callable[..., None], *given: object) -> None:
         self._calls.append(partial(call, *given))
 
-    def _leg_row(self, kind: str, leg: Leg, **fields: Any) -> None:
+    def _leg_row(self, kind: str, leg: Leg, tries: int = 0, cause: str = "", head: bytes = b"") -> None:
         order = leg.order
-        self._row(
-            kind, order=order.number, source=order.source, destination=order.destination, recipient=leg.recipient,
-            **fields,
-        )  # fmt: skip
+        of = order.number, order.source, order.destination, leg.recipient
+        self._add(Row(kind, self._at, *of, tries=tries, cause=cause, head=head))
 
     def _row(self, kind: str, **fields: Any) -> Row:
-        row = Row(kind, self._at, **fields)
+        return self._add(Row(kind, self._at, **fields))
+
+    def _add(self, row: Row) -> Row:
         self.state.apply(row)
         self._rows.append(row)
-        self.rows[kind] += 1
-        self.changed.update((row.recipient, *row.recipients))
         return row
 
     def _of(self, agent: Agent, frame: Frame, judged: Judged) -> dict[str, Any]:

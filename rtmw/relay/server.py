@@ -14,7 +14,7 @@ import logging
 import math
 import socket
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -118,7 +118,7 @@ class Server:
         self.operation = Operation(self, domain)
         self._failure: Exception | None = None
         self.connections: dict[int, Connection] = {}
-        self._heard: list[tuple[int, Packet]] = []
+        self._heard: list[tuple[int, list[Packet]]] = []
         """The frames of this turn of the loop, by connection, which share a step."""
         self._waiting: list[partial[None]] = []
         """What is to be called once the rows before are durable."""
@@ -231,8 +231,9 @@ class Server:
         try:
             heard, self._heard = self._heard, []
             self.machine.time(CLOCK.monotonic(), CLOCK.wall_ns())
-            for number, packet in heard:
-                self.machine.arrived(number, packet)
+            for number, packets in heard:
+                for packet in packets:
+                    self.machine.arrived(number, packet)
             event(*given)
             rows, calls = self.machine.done()
             if rows:
@@ -320,16 +321,14 @@ class Server:
         if to is None or to.unsent >= BEHIND or not self.machine.is_wanted(order, recipient):
             return
         found = self.store.state.open[order]
-        frame = frame_of(found.head, self.store.body(found))
-        kind = kind_of(frame, self.policy.relay.form) or Kind.ORDER
         try:
-            self._send(to, Packet(kind, frame, found.priority, found.lifetime))
+            to.send(frame_of(found.head, self.store.body(found)), None, found.priority, found.lifetime)
         except FrameError as error:
             self.step(self.machine.unsent, order, recipient, str(error))
 
     def say(self, connection: int, frame: Frame, kind: Kind) -> None:
         if (to := self.connections.get(connection)) is not None:
-            self._send(to, Packet(kind, frame))
+            to.send(frame, kind)
 
     def end(self, connection: int, words: str) -> None:
         if (found := self.connections.get(connection)) is not None:
@@ -341,10 +340,6 @@ class Server:
         self.operation.tell(row)
         if to := self.policy.relay.alarms_to:
             self.step(self.machine.own, to, ALARM_COMMAND, f"alarm: {about}".encode())
-
-    def _send(self, connection: Connection, packet: Packet) -> None:
-        agent = self.policy.by_name.get(connection.agent)
-        connection.send(packet, agent.checksum if isinstance(agent, Agent) else "A")
 
     # ---- connections ----
 
@@ -422,13 +417,13 @@ class Server:
         connection.known.set()
         self.step(self.machine.connected, connection.number, agent, hello)
 
-    def arrived(self, number: int, heard: Iterable[Packet]) -> None:
+    def arrived(self, number: int, heard: list[Packet]) -> None:
         """What came by a connection."""
         if self.stopping.is_set():  # sources send again what was not answered
             return
         if not self._heard:
             asyncio.get_running_loop().call_soon(self.step, _nothing)
-        self._heard += ((number, packet) for packet in heard)
+        self._heard.append((number, heard))
 
     def wait(self, connection: Connection) -> float | None:
         """Seconds until its next frame may be heard; None: all that have come may."""
@@ -557,7 +552,7 @@ class Connection(asyncio.Protocol):
             self._server.refuse(self, str(error))
             return
         self._hear()
-        if sum(self.splitter.bad.values()) > BAD_MOST:
+        if self.splitter.bad.total() > BAD_MOST:
             causes = ", ".join(f"{number} × {cause}" for cause, number in self.splitter.bad.items())
             self._server.refuse(self, f"what comes is no frames: {causes}")
 
@@ -603,8 +598,8 @@ class Connection(asyncio.Protocol):
             raise FrameError(f"an answer of {len(frame.data)} bytes; it begins with the {ANSWERED} of what it answers")
         letters = form.answer if is_answer else form.order, form.alert if kind is Kind.ALERT else frame.command
         if (frame.type, frame.command) != letters:
-            frame = replace(frame, type=letters[0], command=letters[1])
-        return packet._replace(kind=None if is_answer else kind, frame=frame)
+            packet = packet._replace(frame=replace(frame, type=letters[0], command=letters[1]))
+        return packet._replace(kind=None) if is_answer else packet
 
     def _hear(self) -> None:
         """What has come, at the rate that the rules give its agent: TCP slows who sends more."""
@@ -642,13 +637,17 @@ class Connection(asyncio.Protocol):
         self._transport = None
         self._server.lost(self)
 
-    def send(self, packet: Packet, checksum: str) -> None:
-        """`checksum`: its form, where nothing has come yet that says it. Raises FrameError for what does not fit."""
+    def send(self, frame: Frame, kind: Kind | None, priority: int | None = None, lifetime: float = 0.0) -> None:
+        """`kind`: None: as the frame says. Raises FrameError for what does not fit."""
         if self._own is not None:
-            self._write(encode(packet, self._crc))
+            kind = kind or kind_of(frame, self._form) or Kind.ORDER
+            self._write(encode(Packet(kind, frame, priority, lifetime), self._crc))
             return
-        kind = self.splitter.checksum if self.splitter.checksum != "auto" else checksum
-        self._write(packet.frame.encode(kind, self._form))
+        checksum = self.splitter.checksum
+        if checksum == "auto":  # nothing has come yet that says it
+            agent = self._server.policy.agents.get(self.agent)
+            checksum = agent.checksum if agent is not None else "A"
+        self._write(frame.encode(checksum, self._form))
 
     def _write(self, raw: bytes) -> None:
         if self._transport is None or self.is_over:

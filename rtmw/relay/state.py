@@ -291,11 +291,11 @@ class State:
             raise ValueError(f"a head of {len(row.head)} bytes; it has {HEAD_ROW}")
         source, destination = intern(row.source), intern(row.destination)  # rows have copies, which take memory
         id = Id(source, stamp_of(row.head), row.digest if row.by_content else b"")
-        found = Order(row.order, id, source, destination, row.head, row.digest)
-        found.priority, found.at, found.lifetime = row.priority, row.at, row.lifetime
-        found.refused, found.told = row.cause if row.kind == r.REFUSED else "", row.told
-        found.size, found.total, found.position = len(row.body), total_of(row.head, row.body), position
-        return found
+        refused = row.cause if row.kind == r.REFUSED else ""
+        return Order(
+            row.order, id, source, destination, row.head, row.digest, row.priority, row.at, row.lifetime, len(row.body),
+            total_of(row.head, row.body), row.told, refused, position=position,
+        )  # fmt: skip
 
     def _store(self, row: Row, position: int) -> None:
         order = self._order(row, position)

@@ -211,8 +211,8 @@ class Store:
         places = self._log.append_many(rows)
         self._last = places[-1]
         self.rows += len(rows)
-        self.unsealed += sum(row.kind not in r.OF_RECORD and row.source != OWN_NAME for row in rows)
         for row, place in zip(rows, places, strict=True):
+            self.unsealed += row.kind not in r.OF_RECORD and row.source != OWN_NAME
             if row.kind == r.STORED:
                 self.state.numbers[row.order].position = place.position
                 self._keep(row.order, row.body)
