@@ -96,15 +96,21 @@ class Call:
 
 
 class Link:
-    """A session with one node."""
+    """A session with one node, and the stream of requests in it."""
 
-    def __init__(self, place: str, session: Session) -> None:
-        self.place, self.session = place, session
+    def __init__(self, place: str, session: Session, stream: Stream) -> None:
+        self.place, self.session, self.stream = place, session, stream
         self.welcome: Welcome | None = None
         self.epoch, self.master = 0, ""
         self.out = list[Call]()
-        self.has_out = asyncio.Event()
-        self.is_writing = False
+        """Requests that wait until the stream is not behind; another node may get them yet."""
+        stream.on_room = self.write
+
+    def write(self) -> None:
+        if self.out and not self.stream.is_behind:
+            out, self.out = self.out, []
+            with suppress(SessionError):  # it is over: they are sent again in another one
+                self.stream.put(b"".join([call.data for call in out]))
 
     @property
     def node(self) -> str:
@@ -318,7 +324,7 @@ class Connection(Closing):
     async def _serve(self) -> None:
         program = f"{os.path.basename(sys.argv[0])[:60]} {os.getpid()}".replace(",", " ")
         hello = Hello(uuid4(), CLOCK.wall_ns(), capabilities=frozenset({r.CAPABILITY, f"program={program}"}))
-        terms = Terms(lease=LEASE_S)
+        terms = Terms(lease=LEASE_S, ack_delay=r.ACK_DELAY_S)
         async with Carrier(
             hello.node, identity=self._identity, insecure=self.way.insecure, terms=terms, hello=hello
         ) as carrier:
@@ -353,36 +359,24 @@ class Connection(Closing):
                     session = await carrier.connect_unix(Path(path))
                 else:
                     session = await carrier.connect(*place_to_reach(place))
-                await self._carry(Link(place, session), backoff)
+                await self._carry(Link(place, session, session.open(r.log_purpose(self.name))), backoff)
             except (SessionError, ValueError) as error:
                 self._why[place] = str(error).removeprefix(f"{place}: ")
 
     async def _carry(self, link: Link, backoff: Backoff) -> None:
-        stream = link.session.open(r.log_purpose(self.name))
-        writing = self._loop.create_task(self._write(link, stream))
         splitter = r.answer_splitter()
         self._links.append(link)
         try:
-            while data := await stream.read():
+            while data := await link.stream.read():
                 self._hear(link, r.answers_in(splitter, data))
                 if link.welcome is not None:
                     backoff.reset()
             self._why.setdefault(link.place, "the node ended the stream")
         finally:
-            writing.cancel()
             link.session.close()
             self._links.remove(link)
             self._choose()
             self._send([call for call in list(self._calls.values()) if call.link is link and call.goes_anywhere])
-
-    async def _write(self, link: Link, stream: Stream) -> None:
-        with suppress(SessionError):
-            while True:
-                await link.has_out.wait()
-                link.has_out.clear()
-                out, link.out, link.is_writing = link.out, [], True
-                await stream.write(b"".join([call.data for call in out]))
-                link.is_writing = False
 
     def _flush(self) -> None:
         with self._lock:
@@ -401,16 +395,17 @@ class Connection(Closing):
                     call.was_sent, call.was_resent = True, call.was_sent
                     link.out.append(call)
         for link in (master, some):
-            if link is not None and link.out:
-                link.has_out.set()
+            if link is not None:
+                link.write()
 
     def _hear(self, link: Link, answers: list[Heard]) -> None:
-        done, was_full = Waiting(), self.is_full
+        done, was_full, others = Waiting(), self.is_full, list[Heard]()
         with self._lock:
             for heard in answers:
                 if heard.commit > self.known:
                     self.known = heard.commit
                 if not heard.ticket or heard.reply is Reply.MOVED:
+                    others.append(heard)
                     continue
                 call = self._calls.pop(heard.ticket, None)
                 if call is not None:
@@ -422,10 +417,10 @@ class Connection(Closing):
         done.wake()
         if was_full or not self._calls:
             self.room.notify()
-        for heard in answers:
+        for heard in others:
             if not heard.ticket:
                 self._told(link, heard)
-            elif heard.reply is Reply.MOVED and heard.ticket in self._calls:
+            elif heard.ticket in self._calls:
                 self._moved(link, heard)
 
     def _told(self, link: Link, heard: Heard) -> None:
@@ -457,7 +452,7 @@ class Connection(Closing):
 
     def _choose_again(self, link: Link) -> None:
         """Not before the node has taken all of the last time: what is sent again is here once."""
-        if link in self._links and (link.out or link.is_writing):
+        if link in self._links and (link.out or link.stream.is_behind):
             self._loop.call_later(AGAIN_S, self._choose_again, link)
         else:
             self._choose()

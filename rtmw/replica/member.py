@@ -331,8 +331,10 @@ class Member:
         self._set_timer()
 
     def _step(self, event: w.Event) -> None:
-        part = event.message if isinstance(event, w.Received) and isinstance(event.message, w.Batches) else None
         is_request = isinstance(event, _HELD)
+        part = None
+        if not is_request and isinstance(event, w.Received) and isinstance(event.message, w.Batches):
+            part = event.message
         if self._held and (is_request or part is not None):
             self._held.append(event)
             return
@@ -476,9 +478,7 @@ class Member:
     def _answer(self, effect: w.Answer) -> None:
         heard = self._asks.pop(effect.ticket, None)
         if heard is not None:
-            if effect.reply is w.Reply.MOVED:
-                effect = effect._replace(words=node_of(effect.words) or effect.words)
-            elif effect.words:
+            if effect.words:
                 effect = effect._replace(words=_named(effect.words))
             heard(effect)
 

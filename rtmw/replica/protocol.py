@@ -76,12 +76,13 @@ class Replica:
 
     def step(self, event: w.Event, now: float, *, leads: bool = True) -> list[w.Effect]:
         """`leads`: false of requests of which more follow at once: what comes of them is decided with the last one."""
-        self._now, self.effects = now, list[w.Effect]()
-        if isinstance(event, _REQUESTS) and self.role is not Role.MASTER:
+        effects: list[w.Effect] = []
+        self._now, self.effects = now, effects
+        if self.role is not Role.MASTER and isinstance(event, _REQUESTS):
             self._answer(event.ticket, Reply.MOVED)
         elif self.role is not Role.FAILED:
             _STEPS[type(event)](self, event)
-            if self.role is Role.MASTER and leads:
+            if leads and self.role is Role.MASTER:
                 self._lead()
         return self.effects
 
@@ -242,9 +243,9 @@ class Replica:
 
     # ---- slave ----
 
-    def _members(self) -> list[str]:
+    def _members(self) -> tuple[str, ...]:
         """All others, in an order that does not change from run to run."""
-        return sorted((self.control.members if self.control else self._others) - {self.me})
+        return w.others(self.control.members if self.control else self._others, self.me)
 
     def _greet(self, is_beat: bool = False) -> None:
         """A heartbeat to the master; to all while there is none (S3)."""
@@ -529,7 +530,8 @@ class Replica:
         """What follows from anything that a master hears."""
         control = self.control
         assert control is not None
-        needed = {*control.in_sync, *control.pending} - {self.me}  # rule 5; rule 8: P, too
+        # rule 5; rule 8: P, too
+        needed = [name for name in self._members() if name in control.in_sync or name in control.pending]
         if len(control.in_sync) >= control.settings.min_insync:
             acked = min([self.wal.durable, *(self._peer(name).acked for name in needed)])
             self._acked = max(self._acked, acked)
@@ -635,8 +637,8 @@ class Replica:
         if self._is_stale or self._fresh:
             self._read_store()
             return
-        timeout, room = control.settings.sync_timeout, self._room(control)
-        if room is not None and self._ages and self._now - self._ages[0].at >= timeout:
+        is_late = self._ages and self._now - self._ages[0].at >= control.settings.sync_timeout
+        if is_late and (room := self._room(control)) is not None:
             self._note(5, f"slice {room.start}..{room.end} goes to the cache")
             self._change_store(replace(control, slices=(*control.slices, room)), room)
             return
@@ -670,19 +672,20 @@ class Replica:
             if why := self._lags(name, control):
                 self._note(9, f"{name} does not enter the in-sync set: {why}")
                 return replace(control, pending=control.pending - {name})
-        for name in sorted({*control.in_sync} - {self.me}):
-            why = self._lags(name, control)
+        for name in self._members():
+            why = self._lags(name, control) if name in control.in_sync else ""
             if why and len(control.in_sync) > control.settings.min_insync:
                 self._note(9, f"{name} leaves the in-sync set: {why}")
-                return replace(control, in_sync=_without(control.in_sync, name))
+                return replace(control, in_sync=control.in_sync_without(name))
         return None
 
     def _raise_checkpoint(self, control: Control) -> Control | None:
         """Rule 10: the minimum over I. Raising it and trimming the cache are one transaction."""
+        if not control.slices and self._now - self._raised < CHECKPOINT_S:
+            return None
         others = (self._peer(name).acked for name in control.in_sync if name != self.me)
         checkpoint = min([self.wal.durable, *others])
-        is_due = control.slices or self._now - self._raised >= CHECKPOINT_S
-        if checkpoint <= control.checkpoint or not is_due:
+        if checkpoint <= control.checkpoint:
             return None
         self._note(10, f"checkpoint {checkpoint}")
         self._raised = self._now
@@ -692,7 +695,7 @@ class Replica:
     def _grow(self, control: Control) -> Control | None:
         """Rule 8: into P, confirmed; then into I, once it has acknowledged all that a master must have."""
         least = max(self.commit, self.start, control.checkpoint)  # the cache begins at the checkpoint or below
-        for name in sorted(control.members - {self.me}):
+        for name in self._members():
             peer, known = self._peer(name), control.in_sync.get(name)
             if known == peer.incarnation or not peer.incarnation or self._lags(name, control):
                 continue
@@ -714,7 +717,7 @@ class Replica:
     def _obey(self, control: Control) -> Control | None:
         event = self._orders.popleft()
         members = (control.members | ({event.add} - {""})) - {event.remove}
-        in_sync = _without(control.in_sync, event.remove)
+        in_sync = control.in_sync_without(event.remove)
         least, why = control.settings.min_insync, ""
         if event.remove == self.me:
             why = "the master cannot be removed: move the log first"
@@ -765,10 +768,6 @@ class Replica:
             position = min([event.position, self.control.checkpoint, *(one.start for one in self.control.slices)])
             if position > self.wal.earliest:
                 self.effects.append(w.Trim(position))
-
-
-def _without(in_sync: dict[str, int], name: str) -> dict[str, int]:
-    return {other: incarnation for other, incarnation in in_sync.items() if other != name}
 
 
 _REQUESTS: Final = (w.Append, w.Resolve, w.Fresh, w.Move, w.Members)

@@ -33,6 +33,8 @@ LARGEST_RAW: Final = 2 * LARGEST_BATCH
 NO_LIMIT: Final = (1 << 64) - 1
 CAPABILITY: Final = "client"
 """In the hello of a program."""
+ACK_DELAY_S: Final = 0.2
+"""Sessions of nodes and programs acknowledge bytes so late: nobody waits for that, and each time both sides wake up."""
 
 # ---- what is appended ----
 

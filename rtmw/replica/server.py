@@ -27,6 +27,7 @@ from rtmw.net.session.peers import Network, Peers, network_of
 from rtmw.observe.services import LOGS_TOPIC, pack_logs
 from rtmw.publisher import OwnPublisher
 from rtmw.replica import copying, operating, wire
+from rtmw.replica import requests as r
 from rtmw.replica import words as w
 from rtmw.replica.control.settings import LogSettings
 from rtmw.replica.guests import CURSORS, Guests
@@ -50,42 +51,35 @@ class _Link:
     """A session with a node: what goes to it."""
 
     def __init__(self, session: Session) -> None:
+        """Raises SessionError: it is over."""
         self.session = session
-        self._outbox = list[bytes]()
+        self.messages = session.open(wire.MESSAGES, priority=6)
+        self.batches = session.open(wire.BATCHES, priority=3)
+        self.batches.on_room = self._ship
         self._ships = deque[tuple[Member, str]]()
-        self._said, self._shipped = asyncio.Event(), asyncio.Event()
 
     def send(self, member: Member, message: w.Message) -> None:
-        self._outbox.append(wire.pack(member.uuid, member.identity.copy, message))
-        self._said.set()
+        self._put(self.messages, member, message)
 
     def ship(self, member: Member, to: str) -> None:
         if (member, to) not in self._ships:
             self._ships.append((member, to))
-        self._shipped.set()
+        self._ship()
 
-    async def tell(self) -> None:
-        """Messages, those of a turn together. Raises StreamError, SessionError."""
-        stream = self.session.open(wire.MESSAGES, priority=6)
-        while True:
-            self._said.clear()
-            while self._outbox:
-                data, self._outbox = b"".join(self._outbox), []
-                await stream.write(data)
-            await self._said.wait()
+    def _ship(self) -> None:
+        """Parts of each log in turn, as fast as the node takes them."""
+        while self._ships and not self.batches.is_behind:
+            member, to = self._ships.popleft()
+            part = member.part(to)
+            if part is not None:
+                self._ships.append((member, to))
+                self._put(self.batches, member, part)
 
-    async def tell_batches(self) -> None:
-        """Parts of each log in turn, as fast as the node takes them. Raises StreamError, SessionError."""
-        stream = self.session.open(wire.BATCHES, priority=3)
-        while True:
-            self._shipped.clear()
-            while self._ships:
-                member, to = self._ships.popleft()
-                part = member.part(to)
-                if part is not None:
-                    self.ship(member, to)
-                    await stream.write(wire.pack(member.uuid, member.identity.copy, part))
-            await self._shipped.wait()
+    def _put(self, stream: Stream, member: Member, message: w.Message) -> None:
+        try:
+            stream.put(wire.pack(member.uuid, member.identity.copy, message))
+        except SessionError:  # it is over, as `messages` and `batches` say to who reads them
+            self._ships.clear()
 
 
 class Server:
@@ -102,7 +96,7 @@ class Server:
         self._links = dict[str, _Link]()
         self.operating = operating.Operating(self)
         hello = Hello(uuid4(), CLOCK.wall_ns(), capabilities=frozenset({f"{wire.SPEAKS}{wire.VERSION}"}))
-        terms = Terms(stream_credit=_ON_THE_WAY, send_buffer=_ON_THE_WAY)
+        terms = Terms(stream_credit=_ON_THE_WAY, send_buffer=_ON_THE_WAY, ack_delay=r.ACK_DELAY_S)
         self.peers = Peers(node, _network(settings, node), hello, terms, self._run)
         self.peers.guest = self._guest
         self.guests = Guests(self.members, self.peers.rights, node)
@@ -229,9 +223,12 @@ class Server:
             log.warning("node %s: %s", node, why)
             session.close(why)
             return
-        link = self._links[node] = _Link(session)
+        try:
+            link = self._links[node] = _Link(session)
+        except SessionError:
+            return
         work = (
-            *(link.tell(), link.tell_batches(), self._hear(node, session), self._watch(node, session)),
+            *(link.messages.read(), link.batches.read(), self._hear(node, session), self._watch(node, session)),
             *(self.guests.tell_cursors(session), session.over()),
         )
         tasks = [asyncio.ensure_future(one) for one in work]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, Protocol
 
 from rtmw.replica.control.store import Outcome
@@ -115,6 +116,15 @@ class Control:
     def cached(self) -> int:
         """The cache reaches to here."""
         return self.slices[-1].end if self.slices else self.checkpoint
+
+    def in_sync_without(self, name: str) -> dict[str, int]:
+        return {other: incarnation for other, incarnation in self.in_sync.items() if other != name}
+
+
+@lru_cache(maxsize=64)
+def others(names: frozenset[str], me: str) -> tuple[str, ...]:
+    """All names but `me`, sorted: a master needs them at each step, and they seldom change."""
+    return tuple(sorted(names - {me}))
 
 
 class Marks(NamedTuple):
@@ -420,7 +430,7 @@ class Peer:
         return self.wanted is None or self.took <= lag
 
 
-@dataclass
+@dataclass(slots=True)
 class Waiting:
     """A request whose batch is in the log and not committed: an entry of the batch sync queue (S2)."""
 

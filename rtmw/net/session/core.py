@@ -184,7 +184,7 @@ def _data(state: State, frame: Frame) -> None:
     (position,) = f.DATA.unpack_from(frame.body)
     stream.receiving.take(position, size)
     _take_credit(state, size)
-    state.out.append(e.Delivered(frame.stream, position, bytes(frame.rest())))
+    state.out.append(e.Delivered(frame.stream, position, bytes(frame.body[f.DATA.size :])))
     state.may_acknowledge(stream)
     _ended(state, stream)
 
@@ -296,19 +296,18 @@ def resume_frame(state: State, *, crc: bool) -> bytes:
     return f.resume(state.controls_came, places, crc=crc)
 
 
-def next_frame(state: State, parts: Parts, *, crc: bool) -> None:
-    """Append the next frame, if there is one."""
+def next_frame(state: State, *, crc: bool) -> Parts:
+    """The next frame in parts; without any, if there is none."""
     control = state.controls.take()
     if control is not None:
-        parts.append(f.frame(control.kind, control.stream, control.body, flags=control.flags, crc=crc))
-    elif state.owes_credit:
-        parts.append(_credit_frame(state, crc))
-    elif state.due:
+        return [f.frame(control.kind, control.stream, control.body, flags=control.flags, crc=crc)]
+    if state.owes_credit:
+        return [_credit_frame(state, crc)]
+    if state.due:
         _, stream = state.due.popitem()
         state.news.pop(stream.number, None)
-        parts.append(f.frame(Kind.ACK, stream.number, f.ACK.pack(*stream.receiving.tell()), crc=crc))
-    else:
-        _chunks(state, parts, crc)
+        return [f.frame(Kind.ACK, stream.number, f.ACK.pack(*stream.receiving.tell()), crc=crc)]
+    return _next_chunk(state, crc)
 
 
 def _credit_frame(state: State, crc: bool) -> bytes:
@@ -318,38 +317,39 @@ def _credit_frame(state: State, crc: bool) -> bytes:
     return f.frame(Kind.CREDIT, 0, f.CREDIT.pack(state.told_allowed, state.controls_came), crc=crc)
 
 
-def _chunks(state: State, parts: Parts, crc: bool) -> None:
+def _next_chunk(state: State, crc: bool) -> Parts:
     """The next chunk. Without credit of the session, bytes go that were sent before a cut: they need none."""
+    chunk: Parts = []
     blocked: list[Stream] = []
     while (stream := state.turns.next()) is not None:
         sending = stream.sending
-        if sending is None or stream.was_reset or sending.sendable() == 0:
+        if sending is None or stream.was_reset or (ready := sending.sendable()) == 0:
             continue  # it stands in the turns again when there is credit or something to send
-        size = min(f.CHUNK, sending.sendable(), sending.reached - sending.sent + state.allowed - state.used)
+        size = min(f.CHUNK, ready, sending.reached - sending.sent + state.allowed - state.used)
         if size > 0:
-            _chunk(state, stream, sending, size, parts, crc)
-            if sending.sendable():
+            chunk = _chunk(state, stream, sending, size, crc)
+            if ready > size:
                 state.turns.add(stream)
             break
         blocked.append(stream)
     for stream in reversed(blocked):
         state.turns.put_back(stream)
+    return chunk
 
 
-def _chunk(state: State, stream: Stream, sending: Sending, size: int, parts: Parts, crc: bool) -> None:
+def _chunk(state: State, stream: Stream, sending: Sending, size: int, crc: bool) -> Parts:
     position, reached = sending.sent, sending.reached
     body = sending.take(size)
     state.used += sending.reached - reached
     length = f.HEAD.size + f.DATA.size + size + (f.CRC.size if crc else 0)
     flags = stream.priority | (f.HAS_CRC if crc else 0)
-    head = f.HEAD.pack(length, Kind.DATA, flags, stream.number) + f.DATA.pack(position)
-    parts.append(head)
-    parts.extend(body)
+    parts: Parts = [f.HEAD.pack(length, Kind.DATA, flags, stream.number) + f.DATA.pack(position), *body]
     if crc:
-        check = crc32(head)
-        for part in body:
+        check = 0
+        for part in parts:
             check = crc32(part, check)
         parts.append(f.CRC.pack(check))
+    return parts
 
 
 class Connection:
@@ -371,30 +371,26 @@ class Connection:
 
     def fill(self) -> bytes:
         """The next frames, as many as there is room for; the last one may be more than the room by its own size."""
-        parts: list[bytes | memoryview] = []
-        while self.room > 0:
-            before = len(parts)
-            self._next(parts)
-            if len(parts) == before:
-                break
-            self.room -= sum(map(len, parts[before:]))
+        parts: Parts = []
+        while self.room > 0 and (frame := self._next()):
+            parts += frame
+            self.room -= sum(map(len, frame))
         return b"".join(parts)
 
     def bye(self, code: int, words: str) -> bytes:
         return bye(code, words, crc=self._crc)
 
-    def _next(self, parts: list[bytes | memoryview]) -> None:
+    def _next(self) -> Parts:
         if not self._has_said_resume:
             self._has_said_resume = True
-            parts.append(resume_frame(self._state, crc=self._crc))
-        elif self.pong is not None:
-            parts.append(f.frame(Kind.PONG, 0, self.pong, crc=self._crc))
-            self.pong = None
-        elif self.ping is not None:
-            parts.append(f.frame(Kind.PING, 0, PING.pack(self.ping), crc=self._crc))
-            self.ping = None
-        elif self.is_resumed:
-            next_frame(self._state, parts, crc=self._crc)
+            return [resume_frame(self._state, crc=self._crc)]
+        if self.pong is not None:
+            pong, self.pong = self.pong, None
+            return [f.frame(Kind.PONG, 0, pong, crc=self._crc)]
+        if self.ping is not None:
+            ping, self.ping = self.ping, None
+            return [f.frame(Kind.PING, 0, PING.pack(ping), crc=self._crc)]
+        return next_frame(self._state, crc=self._crc) if self.is_resumed and self._state.has_frames else []
 
 
 SIGN_OF_LIFE: Final = 1024
@@ -430,7 +426,7 @@ class Core:
             timer = self.timing.timer(now)
             if timer is not None:
                 self._out.append(e.SetTimer(timer))
-        effects = self._out.copy()
+        effects = self._out[:]
         self._out.clear()
         return effects
 

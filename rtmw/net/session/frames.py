@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from rtmw.checksum import crc32
 from rtmw.net.session.errors import Code, Violation
@@ -78,6 +77,8 @@ BODIES: Final = {
     Kind.RESET: (RESET, 512),
 }
 """Fixed part of each kind's body, and how many bytes may follow it."""
+_SIZES: Final = {int(kind): (kind, fixed.size, fixed.size + most) for kind, (fixed, most) in BODIES.items()}
+"""The kind that a number means, and how many bytes its body has, at least and at most."""
 
 NOTHING: Final = (1 << 64) - 1
 """In a RESUME: not even the position of the first byte is known."""
@@ -87,8 +88,7 @@ MOST_STREAMS: Final = (MOST - HEAD.size - RESUME.size - CRC.size) // PLACE.size
 """Streams that one RESUME names, and so the most that a session has at a time: 5459."""
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(NamedTuple):
     """A frame as it was read; `body` is lent, and valid until the reader is fed again."""
 
     kind: Kind
@@ -170,7 +170,8 @@ class FrameReader:
                 break
             yield self._frame(view[at : at + length])
             at += length
-        self._kept += view[at:]
+        if at < end:
+            self._kept += view[at:]
 
     def _missing(self) -> int:
         """Bytes to the end of the frame that is kept; before its length is known, to the end of its head."""
@@ -205,9 +206,9 @@ class FrameReader:
             last -= CRC.size
             if last < HEAD.size or CRC.unpack_from(whole, last)[0] != crc32(whole[:last]):
                 raise self._wrong("the CRC of a frame is not that of its bytes")
-        if kind not in BODIES:
+        if kind not in _SIZES:
             raise Violation(f"a frame of kind {kind}, which this version does not know")
-        fixed, most = BODIES[Kind(kind)]
-        if not fixed.size <= last - HEAD.size <= fixed.size + most:
-            raise Violation(f"{Kind(kind).name} with a body of {last - HEAD.size} bytes")
-        return Frame(Kind(kind), flags, stream, whole[HEAD.size : last])
+        known, least, most = _SIZES[kind]
+        if not least <= last - HEAD.size <= most:
+            raise Violation(f"{known.name} with a body of {last - HEAD.size} bytes")
+        return Frame(known, flags, stream, whole[HEAD.size : last])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import Any, Final, Self
 from uuid import UUID
 
 from rtmw.errors import SessionError, StreamError
@@ -41,7 +42,10 @@ class Stream:
         self._inbox = deque[bytes]()
         self._ended_by_peer = self._is_gone = False
         self._error: StreamError | None = None
-        self._changed = asyncio.Event()
+        self._waiting = list[asyncio.Future[None]]()
+        self._behind = deque[memoryview]()
+        self.on_room: Callable[[], None] = _nothing
+        """Called when the stream is behind no more."""
 
     @property
     def priority(self) -> int:
@@ -69,10 +73,32 @@ class Stream:
         rest = memoryview(data).cast("B")
         while len(rest):
             self._check()
-            self._changed.clear()
             rest = rest[self.session.write(self.number, rest) :]
             if len(rest):
-                await self._changed.wait()
+                await self._changed_once()
+
+    def put(self, data: bytes) -> None:
+        """Sends bytes without waiting: those for which there is no room yet are kept here, and go by themselves. For a
+        stream to which nobody writes otherwise. Raises StreamError as `write` does."""
+        self._accept_if_needed()
+        self._check()
+        self._behind.append(memoryview(data))
+        if len(self._behind) == 1:
+            self._catch_up()
+
+    @property
+    def is_behind(self) -> bool:
+        """Bytes that were put wait for room."""
+        return bool(self._behind)
+
+    def _catch_up(self) -> None:
+        while self._behind:
+            first = self._behind[0]
+            taken = self.session.write(self.number, first)
+            if taken < len(first):
+                self._behind[0] = first[taken:]
+                return
+            self._behind.popleft()
 
     def end(self) -> None:
         """No more bytes from this side; the other direction goes on."""
@@ -154,8 +180,15 @@ class Stream:
             raise StreamError(str(self._error), self._error.code)
 
     async def _changed_once(self) -> None:
-        self._changed.clear()
-        await self._changed.wait()
+        waiting = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiting)
+        await waiting
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            if not one.done():
+                one.set_result(None)
 
     # Called by the session.
 
@@ -165,32 +198,43 @@ class Stream:
         self.purpose, self._priority = purpose, priority
         self.acknowledged = self.durable = position
 
-    def begins(self, position: int) -> None:
-        self.start = self.position = position
-        self._changed.set()
+    def begins(self, effect: e.Offered | e.Accepted) -> None:
+        self.start = self.position = effect.position
+        self._wake()
 
-    def deliver(self, data: bytes) -> None:
-        self._inbox.append(data)
-        self._changed.set()
+    def deliver(self, effect: e.Delivered) -> None:
+        self._inbox.append(effect.data)
+        self._wake()
 
-    def changed(self) -> None:
-        self._changed.set()
+    def drained(self, _: e.Drained) -> None:
+        if self._behind:
+            with suppress(SessionError):  # it is over, as the next effect says
+                self._catch_up()
+            if not self._behind:
+                self.on_room()
+        self._wake()
 
-    def acknowledge_mine(self, received: int, durable: int) -> None:
-        self.acknowledged, self.durable = received, durable
-        self._changed.set()
+    def acknowledge_mine(self, effect: e.Acknowledged) -> None:
+        self.acknowledged, self.durable = effect.received, effect.durable
+        self._wake()
 
-    def ended(self) -> None:
+    def ended(self, _: e.Ended) -> None:
         self._ended_by_peer = True
-        self._changed.set()
+        self._wake()
 
-    def gone(self) -> None:
+    def gone(self, _: e.Gone) -> None:
         self._is_gone = True
-        self._changed.set()
+        self._wake()
+        self.session.forget(self.number)
+
+    def was_reset(self, effect: e.WasReset) -> None:
+        self.fail(effect.code, f"it ended before its time: {effect.words}")
+        self.session.forget(self.number)
 
     def fail(self, code: int, words: str) -> None:
         self._error = StreamError(f"stream {self.number}, {self.purpose!r}: {words} ({named(code)})", code)
-        self._changed.set()
+        self._behind.clear()
+        self._wake()
 
     async def __aenter__(self) -> Self:
         return self
@@ -222,7 +266,7 @@ class Session:
         self._loop = loop
         self._streams: dict[int, Stream] = {}
         self._offered: deque[Stream] = deque()
-        self._opened = self._wrote = 0
+        self._opened = 0
         self._timer: asyncio.TimerHandle | None = None
         self._changed = asyncio.Event()
         self._over = asyncio.Event()
@@ -310,35 +354,40 @@ class Session:
 
     def write(self, stream: int, data: memoryview) -> int:
         """How many of these bytes were taken; they are copied, if their program may change them."""
-        room = self._core.room(stream)
-        self._wrote = 0
-        if room and not isinstance(data.obj, bytes):
-            data = memoryview(bytes(data[:room]))
+        taken = min(self._core.room(stream), len(data))
+        if taken and not isinstance(data.obj, bytes):
+            data = memoryview(bytes(data[:taken]))
         self.ask(e.Write(stream, data))
-        return self._wrote
+        return taken
 
     def forget(self, stream: int) -> None:
-        """A stream that this side has reset."""
+        """A stream that is over."""
         self._streams.pop(stream, None)
 
     def happened(self, effect: e.Effect) -> None:
         """An effect of the core."""
-        if isinstance(effect, e.SetTimer):
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer = self._loop.call_at(effect.at, self._fire)
-        elif isinstance(effect, e.Opened):
-            self._opened = effect.stream
-            self._streams[effect.stream] = Stream(self, effect.stream, "", 0)
-        elif isinstance(effect, e.Offered):
-            stream = self._streams[effect.stream] = Stream(self, effect.stream, effect.purpose, effect.priority)
-            stream.begins(effect.position)
-            self._offered.append(stream)
-            self._changed.set()
-        elif isinstance(effect, e.Closed):
-            self._end(effect)
-        else:
-            self._of_stream(effect)
+        kind = type(effect)
+        if kind in _OF_STREAM:
+            stream = self._streams.get(effect.stream)  # type: ignore[union-attr]
+            if stream is not None:
+                _OF_STREAM[kind](stream, effect)
+        elif kind in _OF_SESSION:
+            _OF_SESSION[kind](self, effect)
+
+    def _set_timer(self, effect: e.SetTimer) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(effect.at, self._fire)
+
+    def _was_opened(self, effect: e.Opened) -> None:
+        self._opened = effect.stream
+        self._streams[effect.stream] = Stream(self, effect.stream, "", 0)
+
+    def _was_offered(self, effect: e.Offered) -> None:
+        stream = self._streams[effect.stream] = Stream(self, effect.stream, effect.purpose, effect.priority)
+        stream.begins(effect)
+        self._offered.append(stream)
+        self._changed.set()
 
     def _fire(self) -> None:
         self._timer = None
@@ -353,26 +402,23 @@ class Session:
         self._changed.set()
         self._over.set()
 
-    def _of_stream(self, effect: e.Effect) -> None:
-        if isinstance(effect, e.Wrote):
-            self._wrote = effect.size
-            return
-        stream = self._streams.get(effect.stream)  # type: ignore[union-attr]
-        if stream is None:
-            return
-        if isinstance(effect, e.Delivered):
-            stream.deliver(effect.data)
-        elif isinstance(effect, e.Acknowledged):
-            stream.acknowledge_mine(effect.received, effect.durable)
-        elif isinstance(effect, e.Accepted):
-            stream.begins(effect.position)
-        elif isinstance(effect, e.Drained):
-            stream.changed()
-        elif isinstance(effect, e.Ended):
-            stream.ended()
-        elif isinstance(effect, e.Gone):
-            stream.gone()
-            del self._streams[effect.stream]
-        elif isinstance(effect, e.WasReset):
-            stream.fail(effect.code, f"it ended before its time: {effect.words}")
-            del self._streams[effect.stream]
+
+def _nothing() -> None:
+    pass
+
+
+_OF_SESSION: Final[dict[type, Callable[[Session, Any], None]]] = {
+    e.SetTimer: Session._set_timer,
+    e.Opened: Session._was_opened,
+    e.Offered: Session._was_offered,
+    e.Closed: Session._end,
+}
+_OF_STREAM: Final[dict[type, Callable[[Stream, Any], None]]] = {
+    e.Delivered: Stream.deliver,
+    e.Acknowledged: Stream.acknowledge_mine,
+    e.Accepted: Stream.begins,
+    e.Drained: Stream.drained,
+    e.Ended: Stream.ended,
+    e.Gone: Stream.gone,
+    e.WasReset: Stream.was_reset,
+}

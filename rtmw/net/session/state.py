@@ -52,6 +52,10 @@ class Controls:
         self._kept.append(Control(kind, stream, body, flags))
         return self._first + len(self._kept) - 1
 
+    @property
+    def are_due(self) -> bool:
+        return self._sent - self._first < len(self._kept)
+
     def take(self) -> Control | None:
         """The next one to send, or None."""
         index = self._sent - self._first
@@ -224,16 +228,17 @@ class Receiving:
         """Is an ACK due at once: something new is durable, or that share of the window was received or read?"""
         if self.start is None or self.sent_done:
             return False
-        step = max(1, self.window // share)
-        grown = max(self.received - self.told, self.limit - self.told_limit)
-        return self.durable > self.told_durable or grown >= step
+        step = self.window // share or 1
+        is_grown = self.received - self.told >= step or self.limit - self.told_limit >= step
+        return is_grown or self.durable > self.told_durable
 
     @property
     def has_news(self) -> bool:
         """Would an ACK say anything new?"""
         if self.start is None or self.sent_done:
             return False
-        return (self.received, self.durable, self.limit) != (self.told, self.told_durable, self.told_limit)
+        is_known = self.received == self.told and self.durable == self.told_durable
+        return not is_known or self.limit != self.told_limit
 
     def tell(self) -> tuple[int, int, int]:
         """The numbers of an ACK, which is then sent."""
@@ -271,6 +276,7 @@ class Turns:
 
     def __init__(self) -> None:
         self._queues: list[deque[Stream]] = [deque() for _ in range(PRIORITIES)]
+        self._urgent_first = self._queues[::-1]
 
     def add(self, stream: Stream) -> None:
         """The stream stands in the turns of its priority, behind the others; once at most in those of all."""
@@ -281,9 +287,13 @@ class Turns:
         stream.queued = stream.priority
         self._queues[stream.priority].append(stream)
 
+    @property
+    def are_due(self) -> bool:
+        return any(self._queues)
+
     def next(self) -> Stream | None:
         """The stream whose turn it is, taken out."""
-        for queue in reversed(self._queues):
+        for queue in self._urgent_first:
             if queue:
                 stream = queue.popleft()
                 stream.queued = None
@@ -359,6 +369,11 @@ class State:
             self.due[stream.number] = stream
         elif stream.receiving.has_news:
             self.news[stream.number] = stream
+
+    @property
+    def has_frames(self) -> bool:
+        """Is there something that may be sent now?"""
+        return self.owes_credit or bool(self.due) or self.controls.are_due or self.turns.are_due
 
     @property
     def has_news(self) -> bool:

@@ -446,3 +446,32 @@ def test_misuse_is_said_in_words() -> None:
                 session.open("x")
 
     asyncio.run(run())
+
+
+def test_bytes_that_are_put_wait_for_credit_and_come_in_order_and_the_stream_says_when_there_is_room() -> None:
+    small = Terms(stream_credit=1 << 16, send_buffer=1 << 16)
+
+    async def run() -> None:
+        async with serving(terms=small) as (_, port), Carrier(uuid4(), terms=small) as carrier:
+            session = await carrier.connect("127.0.0.1", port)
+            stream, caught_up = session.open("put"), asyncio.Event()
+            stream.on_room = caught_up.set
+            stream.put(DATA[:1000])
+            assert not stream.is_behind
+            stream.put(DATA[1000:500_000])
+            stream.put(DATA[500_000:900_000])
+            assert stream.is_behind
+            assert not caught_up.is_set()
+            came = b""
+            while len(came) < 900_000:
+                came += await stream.read()
+            assert came == DATA[:900_000]
+            assert caught_up.is_set()
+            assert not stream.is_behind
+            stream.put(DATA)
+            stream.reset()
+            assert not stream.is_behind
+            with pytest.raises(StreamError):
+                stream.put(b"more")
+
+    asyncio.run(run())
