@@ -46,6 +46,8 @@ _HERE: Final = 256 << 10
 """More bytes than this are synced by the log's thread, also on a fast disk: the loop takes the next ones meanwhile."""
 _ROOM_S: Final = 0.01
 """An append that has to wait for room is tried again after so long, if nothing has said before that there is some."""
+_SLOW_S: Final = 10.0
+"""The slowest sync is told for so long."""
 _LOOK_S: Final = 1.0
 _RETAIN: Final = 10
 """After so many looks, it is looked whether old segments go."""
@@ -136,6 +138,8 @@ class Member:
         self._is_busy = self._syncs = False
         self._sync_s = self._sync_begun = 0.0
         """How long a sync takes on average, and when the one began that is under way; 0: none is."""
+        self._slowest = 0.0, 0.0
+        """How long the slowest sync of the last seconds took, and when it ended."""
         self.ticket = count(1).__next__
         """The number of a new request."""
         self._asks = dict[int, Callable[[w.Answer], None]]()
@@ -267,6 +271,12 @@ class Member:
             node_of(name): (self.wal.end - peer.acked, now - peer.wanted[1] if peer.wanted else 0.0)
             for name, peer in self.replica.peers.items()
         }
+
+    def slowest_sync(self) -> float:
+        """Seconds that the slowest sync of the last ones took, or that the present one takes already."""
+        now, (took, at) = CLOCK.monotonic(), self._slowest
+        present = now - self._sync_begun if self._sync_begun else 0.0
+        return max(present, took if now - at < _SLOW_S else 0.0)
 
     def checkpoint_age(self) -> float:
         """Seconds for which records that are committed lie above a checkpoint that does not rise; to a second."""
@@ -421,8 +431,11 @@ class Member:
         if self.wal.durable > self._durable:
             self._durable = self.wal.durable
             if self._sync_begun:
-                self._sync_s += (CLOCK.monotonic() - self._sync_begun - self._sync_s) / SYNCS
-            self._sync_begun = 0.0
+                now = CLOCK.monotonic()
+                took, self._sync_begun = now - self._sync_begun, 0.0
+                self._sync_s += (took - self._sync_s) / SYNCS
+                if took >= self._slowest[0] or now - self._slowest[1] >= _SLOW_S:
+                    self._slowest = took, now
             self._events.append(w.Synced())
         if held or self._events:
             self.step(*held)

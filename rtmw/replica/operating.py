@@ -568,6 +568,10 @@ class Operating:
             words += f"; node {self.node} does not reach {', '.join(away)}" if away else ""
             advice = "bring back the control store, and a node that is in sync; rtmw log rescue, if all those are lost"
             yield Risk(f"no master is known: appends wait until there is one{words}", advice)
+        if status.role is Role.MASTER and (took := member.slowest_sync()) > settings.sync_timeout:
+            words = f"the disk of {self.node}, the master, takes {duration(took)} to sync: appends are as late, or are "
+            how = f"rtmw log move {member.name}" if len(status.in_sync) > 1 else "add members, and move the log"
+            yield Risk(f"{words}answered PENDING", f"{how}; then see why the disk of {self.node} is slow")
         for node, (size_, age) in member.lags().items():
             if node in status.in_sync and age > settings.sync_timeout:
                 words = f"{node} has not acknowledged {size(size_)} for {duration(age)}: records go to the control "

@@ -48,9 +48,9 @@ class Harmed(Wired):
 
 
 @contextmanager
-def under_load(nodes: Harmed, size: int = 0) -> Generator[Programs]:
+def under_load(nodes: Harmed, size: int = 0, lag: float = 0.5, suspect: float = 1.0) -> Generator[Programs]:
     """Programs append and read; what they saw is right in the end, and all nodes are in sync."""
-    nodes.create(NAME, lag=0.5, sync_timeout=0.2)
+    nodes.create(NAME, lag=lag, sync_timeout=0.2, suspect=suspect)
     with Programs(nodes.places, size=size) as programs:
         yield programs
         until(lambda: is_whole(nodes), PATIENCE_S, nodes.said)
@@ -132,6 +132,28 @@ def test_a_master_with_a_full_disk_hands_over_a_full_slave_leaves_and_both_come_
             go_on(programs, 100)
             small.make_room()
             until(lambda: is_whole(nodes), PATIENCE_S, nodes.said)
+
+
+def test_a_master_whose_disk_crawls_says_so_and_how_to_move_the_log_after_which_appends_are_fast_again(
+    tmp_path: Path,
+) -> None:
+    """Its loop stands still for the first sync, since the disk was fast before: no `suspect` for that."""
+    disk = BadDisk(tmp_path)
+    with Harmed(tmp_path, disk.before) as nodes, under_load(nodes, lag=1.2, suspect=4.0) as programs:
+        nodes.moved(is_master=True)
+        disk.slow_down()
+
+        def told() -> list[str]:
+            risks = ask_node(nodes.place(BAD), name=NAME, ask="status").get("risks", [])
+            return [advice for words, advice, _ in risks if words.startswith("the disk of c, the master, takes 1.")]
+
+        until(told, PATIENCE_S, nodes.said)
+        assert told()[0].startswith(f"rtmw log move {NAME}; ")
+        until(lambda: moved(nodes, off=BAD), PATIENCE_S, nodes.said)
+        until(lambda: is_out(nodes), PATIENCE_S, nodes.said)
+        answers = go_on(programs, 300)
+        assert answers["written"] > 0.9 * answers.total(), answers
+        disk.speed_up()
 
 
 @pytest.mark.parametrize(("call", "error"), sample([(n, e) for n in range(200, 800, 50) for e in (EIO, 0, ENOSPC)], 1))
