@@ -50,21 +50,17 @@ class HighWater:
     def __contains__(self, sequence: int) -> bool:
         return sequence <= self.high and self._gap(sequence) < 0
 
-    def add(self, sequence: int) -> None:
+    def add(self, sequence: int, count: int = 1) -> None:
+        """Add `count` sequences one after the other; if they are several, all of them are above `high`."""
         if sequence > self.high:
             if sequence > self.high + 1:
                 self.gaps.append((self.high + 1, sequence - 1))
-            self.high = sequence
+            self.high = sequence + count - 1
             return
         at = self._gap(sequence)
         if at >= 0:
             first, last = self.gaps[at]
             self.gaps[at : at + 1] = [gap for gap in ((first, sequence - 1), (sequence + 1, last)) if gap[0] <= gap[1]]
-
-    def add_run(self, first: int, count: int) -> None:
-        """Add `count` sequences one after the other; if they are several, all of them are above `high`."""
-        self.add(first)
-        self.high = max(self.high, first + count - 1)
 
     def discard(self, sequence: int) -> None:
         if sequence not in self:
@@ -97,17 +93,13 @@ class Requests:
         mark = self.marks.get(request.producer)
         return mark is not None and request.number in mark
 
-    def add(self, request: Request) -> None:
-        """Add a request. If there are too many gaps the oldest is closed: a program does not ask again for what lies so
-        far back."""
-        self.add_run(request, 1)
-
-    def add_run(self, request: Request, count: int) -> None:
-        """Add `count` requests, of which this is the first; if there are several, all are new (`is_new`)."""
+    def add(self, request: Request, count: int = 1) -> None:
+        """Add `count` requests, of which this is the first; if there are several, all are new (`is_new`). If there are
+        too many gaps the oldest is closed: a program does not ask again for what lies so far back."""
         mark = self.marks.get(request.producer)
         if mark is None:
             mark = self.marks[request.producer] = HighWater(0)
-        mark.add_run(request.number, count)
+        mark.add(request.number, count)
         if len(mark.gaps) > MOST_GAPS:
             del mark.gaps[0]
 
@@ -128,10 +120,10 @@ class Seen:
         mark = self.marks.get(id.node, {}).get(id.incarnation)
         return mark is not None and id.sequence in mark
 
-    def is_next(self, id: TransferId) -> bool:
-        """Is its incarnation known, and has neither it nor any later one come?"""
+    def is_new(self, id: TransferId) -> bool:
+        """Has neither it nor any later one of its incarnation come?"""
         mark = self.marks.get(id.node, {}).get(id.incarnation)
-        return mark is not None and id.sequence > mark.high
+        return mark is None or id.sequence > mark.high
 
     def check(self, id: TransferId) -> None:
         """Raises TransferRefused, if it cannot be said whether it has come."""
@@ -142,16 +134,13 @@ class Seen:
                 "whether it has come already; send it again with a new id"
             )
 
-    def add(self, id: TransferId) -> None:
-        self.add_run(id, 1)
-
-    def add_run(self, first: TransferId, count: int) -> None:
+    def add(self, first: TransferId, count: int = 1) -> None:
         """Add `count` ids one after the other; if they are several, all are new."""
         known = self.marks.setdefault(first.node, {})
         mark = known.get(first.incarnation)
         if mark is None:
             mark = known[first.incarnation] = HighWater()
-        mark.add_run(first.sequence, count)
+        mark.add(first.sequence, count)
         mark.forget()
         if len(known) > MOST_INCARNATIONS:
             del known[min(known)]

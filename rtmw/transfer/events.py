@@ -3,7 +3,8 @@
 A step is a generator of effects; it ends with its answer.
 
     steps = machine.step(event, now)
-    effect = next(steps)            # Append: append its records in one batch, and send their LSNs into the generator
+    effect = next(steps)            # Append: append its records in one batch, and send their LSNs into the generator;
+                                    # a record of several letters takes as many LSNs
     effect = steps.send(lsns)       # anything else: take note, and send None
 
 If the log has no room, the generator is closed: what was appended before is valid, and what was not is not done.
@@ -11,8 +12,8 @@ If the log has no room, the generator is closed: what was appended before is val
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from rtmw.transfer.address import Life
@@ -20,9 +21,7 @@ from rtmw.transfer.header import Header
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import (
     AbortCause,
-    ChangeRun,
     Enqueue,
-    EnqueuedRun,
     Record,
     Request,
     Savepoint,
@@ -46,7 +45,6 @@ __all__ = [
     "Event",
     "Free",
     "Moved",
-    "MovedRun",
     "Note",
     "Now",
     "ReceiverJoined",
@@ -285,47 +283,28 @@ T = TypeVar("T")
 class Append(NamedTuple):
     """The driver appends these records: all of them or none."""
 
-    records: Sequence[Record] | EnqueuedRun | ChangeRun
+    records: Sequence[Record]
 
     @property
     def begins(self) -> bool:
         """Do they begin work? A full disk refuses that; for what ends it there is a reserve (docs/transfer.md)."""
-        records = self.records
-        if isinstance(records, EnqueuedRun | ChangeRun):
-            return isinstance(records, EnqueuedRun)
-        return any(isinstance(one, Enqueue | Savepoint) for one in records)
+        return any(isinstance(one, Enqueue | Savepoint) for one in self.records)
 
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """Nobody needs the body any more. It goes when the records of this step are durable, or never, if they are lost."""
+    """No transfer has this body any more. It goes when the records of this step are durable, or never, if they are
+    lost."""
 
-    item: int
-    body: bytes | Spooled
-
-
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """A transfer has another state; None: it is undone, and never was."""
-
-    id: TransferId
-    state: TransferState | None
-    cause: str = ""
-    item: Item | None = field(default=None, compare=False, repr=False)
-    """The transfer itself: for the code that tells its sender."""
+    body: Spooled
 
 
-@dataclass(frozen=True, slots=True)
-class MovedRun:
-    """Letters that go the common way are SENT, DELIVERED or CONSUMED, for no cause; one for all of a run, instead of a
-    Moved for each."""
+class Moved(NamedTuple):
+    """Transfers have another state; None: they are undone, and never were."""
 
     items: Sequence[Item]
-    state: TransferState
-
-    def __iter__(self) -> Iterator[Moved]:
-        """Each of them as if it had moved by itself."""
-        return (Moved(item.record.id, self.state, "", item) for item in self.items)
+    state: TransferState | None
+    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,7 +316,8 @@ class Aborted:
 
 
 class Came(NamedTuple):
-    """Letters were accepted for any receiver of a service; one for all of a run, instead of a Moved for each."""
+    """Several letters were accepted for any receiver of a service. Nobody has asked for one of them yet, so there is no
+    `Item` that a Moved could name."""
 
     service: str
     node: str = ""
@@ -348,7 +328,7 @@ class Came(NamedTuple):
     """The ids of the letters, if they came from another node."""
 
 
-Note: TypeAlias = Free | Moved | MovedRun | Aborted | Came
+Note: TypeAlias = Free | Moved | Aborted | Came
 Effect: TypeAlias = Append | Note
 Steps: TypeAlias = Generator[Effect, Sequence[int] | None, T]
 

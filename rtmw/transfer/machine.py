@@ -9,15 +9,14 @@ anywhere: what has its CLR in the log is not undone again.
 
 A run is letters of one sender, whose requests and ids are numbered one after the other. Their headers are one, or those
 of one sender on this host differ in their length alone. They go the common way: for any receiver of a service, a BUF
-that lies in its record, in no transaction, without a lifetime and without an id of the sender. The records of a run
-differ in two numbers and in the body, so they are made at once. Letters for another node go there as runs, and come as
-runs.
+that lies in its record, in no transaction, without a lifetime and without an id of the sender. One ENQUEUE has all of
+them. Letters for another node go there as runs, and come as runs.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
@@ -60,12 +59,10 @@ from rtmw.transfer.records import (
     Abort,
     AbortCause,
     Change,
-    ChangeRun,
     Clr,
     Commit,
     End,
     Enqueue,
-    EnqueuedRun,
     Forget,
     Record,
     Release,
@@ -81,7 +78,6 @@ from rtmw.transfer.records import (
 from rtmw.transfer.state import Phase, State, Transaction
 
 __all__ = [
-    "COMMON",
     "Machine",
     "abort",
     "append",
@@ -152,10 +148,6 @@ def undo_losers(state: State, deliveries: int) -> Steps[None]:
             yield from abort(state, row, AbortCause.RESTART, deliveries)
 
 
-COMMON: Final = (TransferState.SENT, TransferState.DELIVERED, TransferState.CONSUMED)
-"""The states to which letters come when nothing is wrong."""
-
-
 def send_run(state: State, run: SendRun, first: TransferId, parked: int) -> Steps[TransferId | None]:
     """Send the letters of a run in one batch of the log, with the same result as one by one. `first`: the id of the
     first letter; `parked`: transfers that there may be."""
@@ -164,10 +156,8 @@ def send_run(state: State, run: SendRun, first: TransferId, parked: int) -> Step
     is_common = are_small and is_plain(run.header) and run.header.to.node != state.node
     if not (has_room and is_common and state.requests.is_new(run.request)):
         return None
-    model = Enqueue(NONE, NONE, first, run.header, run.bodies[0], run.sender, request=run.request)
-    enqueued = EnqueuedRun(model, range(first.sequence, first.sequence + len(run.bodies)), tuple(run.bodies))
-    yield from _log(enqueued)
-    yield state.apply_run(enqueued, run.request)
+    told = run.header, tuple(run.bodies), run.sender
+    yield from append(state, Enqueue(NONE, NONE, first, *told, request=run.request))
     return first
 
 
@@ -177,19 +167,12 @@ def arrive_run(state: State, run: ArriveRun, parked: int) -> Steps[bool]:
     is_common = is_plain(run.header) and not run.header.to.node
     if not (has_room and is_common) or any(state.is_own(id) or state.has_come(id) for id in run.letters):
         return False
-    ids, bodies = tuple(run.letters), tuple(run.letters.values())
+    ids = tuple(run.letters)
     state.seen.check(ids[0])
-    model = Enqueue(NONE, NONE, ids[0], run.header, bodies[0], run.sender)
-    enqueued = EnqueuedRun(model, [id.sequence for id in ids], bodies)
-    yield from _log(enqueued)
-    yield state.apply_arrivals(enqueued, ids)
+    others = tuple(id.sequence for id in ids[1:])
+    told = run.header, tuple(run.letters.values()), run.sender
+    yield from append(state, Enqueue(NONE, NONE, ids[0], *told, others=others))
     return True
-
-
-def _log(run: EnqueuedRun) -> Steps[None]:
-    lsns = yield Append(run)
-    assert lsns is not None, "the driver of a step answers an Append with the LSNs of its records"
-    run.lsns = lsns
 
 
 def take_run(state: State, run: TakeRun, receivers: Mapping[str, Collection[Life]]) -> Steps[list[Item]]:
@@ -198,20 +181,17 @@ def take_run(state: State, run: TakeRun, receivers: Mapping[str, Collection[Life
     queue = state.queues.get(run.service)
     items = queue.first_letters(run.life, state.items, run.most) if queue is not None else []
     if items:
-        yield Append(ChangeRun(Take(NONE, NONE, items[0].lsn, run.life), [item.lsn for item in items]))
-        yield state.hand_run(items, run.life)
+        yield from append(state, Take(NONE, NONE, [item.lsn for item in items], run.life))
     return items
 
 
 def consume_run(state: State, items: Collection[int], by: Life) -> Steps[bool]:
     """Log in one batch that a receiver has consumed what it was handed, with the same result as one by one."""
-    found: list[Item] = []
     for lsn in items:
         item = state.items.get(lsn)
         if item is None or item.txn or item.taker != by or item.state is not TransferState.DELIVERED:
             return False
-        found.append(item)
-    yield from _settle(state, found, TransferState.CONSUMED)
+    yield from append(state, Change(tuple(items), TransferState.CONSUMED))
     return True
 
 
@@ -219,20 +199,9 @@ def settle_run(state: State, states: Mapping[int, TransferState]) -> Steps[None]
     """Log what has become of transfers for another node; those in a row that come to one state, in one batch."""
     for wanted, same in groupby(states, states.__getitem__):
         found = [item for lsn in same if (item := state.items.get(lsn)) is not None]
-        items = [item for item in found if not item.txn and wanted in next_states(item)]
+        items = [item.lsn for item in found if not item.txn and wanted in next_states(item)]
         if items:
-            yield from _settle(state, items, wanted)
-
-
-def _settle(state: State, items: Sequence[Item], wanted: TransferState) -> Steps[None]:
-    """Log in one batch that transfers come to this state. Each may come to it."""
-    lsns = [item.lsn for item in items]
-    headers = {id(item.record.header): item.record.header for item in items}.values()
-    if items and wanted in COMMON and all(map(is_plain, headers)):
-        yield Append(ChangeRun(Change(lsns[0], wanted), lsns))
-        yield state.settle_run(items, wanted)
-    else:
-        yield from append(state, *[Change(lsn, wanted) for lsn in lsns])
+            yield from append(state, Change(items, wanted))
 
 
 def confirm_ends(state: State, ids: Collection[TransferId]) -> Steps[None]:
@@ -391,7 +360,7 @@ class Machine:
                 yield from append(self.state, self._bury(item, life))
 
     def _bury(self, item: Item, life: Life) -> Change:
-        return Change(item.lsn, TransferState.DEAD, f"its receiver {life} has ended")
+        return Change((item.lsn,), TransferState.DEAD, f"its receiver {life} has ended")
 
     def _abort(self, txn: int, cause: AbortCause) -> Steps[None]:
         if txn not in self.open:
@@ -428,7 +397,7 @@ class Machine:
         enqueues: list[Enqueue] = []
         for number, (id, life) in enumerate(zip(ids, lives, strict=True)):
             copy = number if event.id is not None else 0
-            told = (id, header, event.body, event.sender, life, deadline, copy, event.request, event.once)
+            told = (id, header, (event.body,), event.sender, life, deadline, copy, event.request, event.once)
             enqueues.append(Enqueue(event.txn, NONE, *told))
         if event.txn:
             lsns = yield from self._enqueue_in(event.txn, enqueues)
@@ -486,9 +455,9 @@ class Machine:
             row = yield from self._row_with_room(event.txn)
             prev = row.last_lsn
         while (item := self._first(event)) is not None and 0 < item.record.deadline_ns <= now.wall_ns:
-            yield from append(self.state, Change(item.lsn, TransferState.EXPIRED))
+            yield from append(self.state, Change((item.lsn,), TransferState.EXPIRED))
         if item is not None:
-            yield from append(self.state, Take(event.txn, prev, item.lsn, event.life))
+            yield from append(self.state, Take(event.txn, prev, (item.lsn,), event.life))
         return item
 
     def _pass_over(self, number: int) -> Steps[None]:
@@ -523,8 +492,8 @@ class Machine:
         back = wanted is TransferState.ACCEPTED and item.state is TransferState.DELIVERED and item.taker is not None
         if back and item.deliveries >= self.limits.deliveries:
             cause = f"delivered {item.deliveries} times, and each time given back{': ' if cause else ''}{cause}"
-            return Change(item.lsn, TransferState.DEAD, cause)
-        return Change(item.lsn, wanted, cause)
+            return Change((item.lsn,), TransferState.DEAD, cause)
+        return Change((item.lsn,), wanted, cause)
 
     # ---- receivers and time ----
 
@@ -582,7 +551,7 @@ class Machine:
                     if item.txn or item.state is TransferState.DELIVERED or lsn in self.carried:
                         later.append(self._deadlines[0])  # it expires if it comes back
                     else:
-                        yield from append(self.state, Change(lsn, TransferState.EXPIRED))
+                        yield from append(self.state, Change((lsn,), TransferState.EXPIRED))
                 heapq.heappop(self._deadlines)
         finally:
             for entry in later:

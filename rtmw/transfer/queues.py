@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import heapq
 from bisect import insort
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from rtmw.transfer.address import Address, Life
-from rtmw.transfer.records import Enqueue, TransferState, is_arriving, is_letter
+from rtmw.transfer.records import NONE, Enqueue, TransferState, is_arriving, is_letter
 
-__all__ = ["NEXT", "Item", "Queue", "next_states", "queue_name"]
+__all__ = ["NEXT", "Item", "Queue", "Run", "next_states", "queue_name"]
 
 Place: TypeAlias = tuple[int, int]
 Line: TypeAlias = tuple[str, str, int]
@@ -37,13 +37,60 @@ NEXT: Final = {
 """The states that may follow a state, where no transaction has to do with it."""
 
 
+@dataclass(slots=True, eq=False)
+class Run:
+    """The letters of one ENQUEUE, of which some have not ended."""
+
+    lsn: int
+    record: Enqueue
+    bodies: Sequence[bytes]
+    """The bodies; empty, where the letter has ended. Until the first one ends they may be a tuple, which the garbage
+    collector does not go through."""
+    left: int
+    """Number of letters that have not ended."""
+    asked: int = 0
+    """Number of those that have an `Item`."""
+
+    def index(self, lsn: int) -> int | None:
+        """Return the index of a letter; None: it is not of this run, or has ended."""
+        at = lsn - self.lsn
+        return at if 0 <= at < len(self.bodies) and self.bodies[at] else None
+
+    def end(self, lsn: int) -> None:
+        """Give the body of a letter away, which has an `Item` and ends."""
+        if not isinstance(self.bodies, list):
+            self.bodies = list(self.bodies)
+        self.bodies[lsn - self.lsn] = b""
+        self.left -= 1
+        self.asked -= 1
+
+    @property
+    def waiting(self) -> Iterator[int]:
+        """The numbers of the letters that have not ended."""
+        return (lsn for lsn, body in enumerate(self.bodies, self.lsn) if body)
+
+    def stretches(self) -> Iterator[tuple[int, int]]:
+        """Yield the letters in a row that have not ended: the indexes of the first one, and behind the last one."""
+        if self.left == len(self.bodies):
+            yield 0, self.left
+            return
+        begin = None
+        for at, body in enumerate((*self.bodies, b"")):
+            if body and begin is None:
+                begin = at
+            elif not body and begin is not None:
+                yield begin, at
+                begin = None
+
+
 @dataclass(slots=True)
 class Item:
     """A transfer that has not ended."""
 
     lsn: int
-    """The number of the transfer: the LSN of its ENQUEUE."""
+    """The number of the transfer: the LSN of its ENQUEUE and its index there."""
     record: Enqueue
+    """Its ENQUEUE, as it would be for it alone."""
     state: TransferState
     txn: int = 0
     """The open transaction that has sent or taken it; 0: none has."""
@@ -58,6 +105,14 @@ class Item:
     """It has an entry in the queue, in force or not."""
     sent: int = 0
     """LSN of the ENQUEUE of its sending half, if this is what the node has carried to itself; else 0."""
+    run: Run | None = None
+    """The letters with which it came; None: it came alone."""
+
+    @property
+    def is_untouched(self) -> bool:
+        """Is it as its ENQUEUE alone has left it?"""
+        is_new = self.state is TransferState.ACCEPTED and self.visible == self.lsn and not self.deliveries
+        return is_new and self.txn == NONE and not self.cause
 
     @property
     def place(self) -> Place:

@@ -8,43 +8,36 @@ The LSN of a record is its position in the `rtmw.Log`. Position 0 holds no recor
 
 `pack` and `unpack` have the records as bytes, which are read strictly; docs/formats/transfer-format.md has each field.
 
-Letters are logged as runs, too: an `EnqueuedRun` has their common part once, and beside it the sequence and the body of
-each. Their headers differ in the length of the body alone. A `ChangeRun` is one object for the records of letters that
-have the same state next.
+A record holds a run: an ENQUEUE one letter or several, a TAKE and a CHANGE the numbers of one or several. The number of
+a letter is the LSN of its ENQUEUE and its index there: a record has more bytes than letters, so no other one has it.
+Letters of one ENQUEUE have one sender, and headers that differ in the length of the body alone. Each of them goes the
+common way (`machine.py`); whatever does not is alone in its record.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
-from itertools import compress, repeat, takewhile
-from operator import add, eq
+from itertools import accumulate, pairwise
 from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
 
 from rtmw.transfer.address import Life, Reach, life_of
 from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.fields import Fields, check_range, packed_text
-from rtmw.transfer.header import LENGTH, Header, Kind, header_of, resized, unpack_header
+from rtmw.transfer.header import Header, Kind, header_of, resized, unpack_header
 
 __all__ = [
-    "ITEM",
-    "NUMBER",
-    "SEQUENCE",
-    "U64",
     "Abort",
     "AbortCause",
     "Change",
-    "ChangeRun",
     "Checkpoint",
     "Clr",
     "Commit",
     "End",
     "Enqueue",
-    "EnqueuedRun",
     "Forget",
     "Record",
     "Release",
@@ -58,13 +51,10 @@ __all__ = [
     "TransferState",
     "Undone",
     "arriving_id",
-    "changes_in",
     "is_arriving",
     "is_checkpoint",
     "is_letter",
     "is_plain",
-    "letters_in",
-    "may_follow",
     "own_id",
     "pack",
     "pack_life",
@@ -207,15 +197,18 @@ class Request(NamedTuple):
     """The numbers of a producer begin at 1. 0: part of a transaction, which is known by the number of its COMMIT."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # frozen, its making would take twice as long, and each letter has one
 class Enqueue:
-    """A transfer is put into its queue."""
+    """Transfers are put into their queue: one, or several letters that go the common way. Nobody changes it."""
 
     txn: int
     prev: int
     id: TransferId
+    """The id of the first one."""
     header: Header
-    body: bytes | Spooled
+    """The header of the first one; those of the others differ in the length alone."""
+    bodies: Sequence[bytes | Spooled]
+    """One for each. A body in a file is alone."""
     sender: str = ""
     life: Life | None = None
     """The only receiver that it may go to; None: any."""
@@ -224,19 +217,63 @@ class Enqueue:
     copy: int = 0
     """Index of the receiver that this copy for `service/*` is for; all copies have the id of the transfer."""
     request: Request | None = None
-    """The request of the program that has sent it. None: it came from another node."""
+    """The request of the program that has sent the first one; those of the others follow one after the other, and so do
+    the sequences of their ids. None: they came from another node."""
     once: bytes = b""
     """The id that its sender has chosen (duplicates.py); empty: none."""
+    others: Sequence[int] = ()
+    """The sequences of the ids behind the first one, of letters that came from another node."""
+
+    def __len__(self) -> int:
+        return len(self.bodies)
+
+    @property
+    def body(self) -> bytes | Spooled:
+        """The body of a transfer that is alone."""
+        return self.bodies[0]
+
+    @property
+    def sequences(self) -> Sequence[int]:
+        """The sequences of all ids."""
+        first = self.id.sequence
+        return range(first, first + len(self.bodies)) if self.request is not None else (first, *self.others)
+
+    @property
+    def ids(self) -> list[TransferId]:
+        node, incarnation, _ = self.id
+        return [TransferId(node, incarnation, sequence) for sequence in self.sequences]
+
+    def letter(self, at: int) -> Enqueue:
+        """Return the record that one letter of this one would have."""
+        (node, incarnation, sequence), request, body = self.id, self.request, self.bodies[at]
+        if request is not None:
+            sequence, request = sequence + at, Request(request.producer, request.number + at)
+        elif at:
+            sequence = self.others[at - 1]
+        header, length = self.header, len(body)  # type: ignore[arg-type]
+        if header.length != length:
+            header = resized(header, length)
+        id = TransferId(node, incarnation, sequence)
+        return Enqueue(NONE, NONE, id, header, (body,), self.sender, None, NONE, 0, request)
+
+    def part(self, begin: int, end: int) -> Enqueue:
+        """Return the record that letters in a row of this one would have."""
+        bodies, sequences, request = self.bodies[begin:end], self.sequences[begin:end], self.request
+        id = TransferId(self.id.node, self.id.incarnation, sequences[0])
+        told = None if request is None else Request(request.producer, request.number + begin)
+        others = sequences[1:] if request is None else ()
+        header = resized(self.header, len(bodies[0]))  # type: ignore[arg-type]
+        return Enqueue(NONE, NONE, id, header, bodies, self.sender, request=told, others=others)
 
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """A transfer is handed to a process."""
+    """Transfers are handed to a process."""
 
     txn: int
     prev: int
-    item: int
-    """LSN of its ENQUEUE."""
+    items: Sequence[int]
+    """The numbers of the transfers, each once; in a transaction, of one."""
     life: Life
 
 
@@ -298,9 +335,10 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A transfer that no transaction holds changes its state."""
+    """Transfers that no transaction holds change their state."""
 
-    item: int
+    items: Sequence[int]
+    """The numbers of the transfers, each once."""
     state: TransferState
     cause: str = ""
     txn: int = NONE
@@ -354,7 +392,7 @@ Record: TypeAlias = (
 )  # fmt: skip
 
 
-VERSION: Final = 1
+VERSION: Final = 2
 (
     _ENQUEUE, _TAKE, _SAVEPOINT, _CLR, _COMMIT, _ABORT, _END, _RELEASE, _CHANGE, _START, _CHECKPOINT, _FORGET, _SETTLED,
 ) = range(1, 14)  # fmt: skip
@@ -366,14 +404,6 @@ _ID: Final = Struct("<QQ")
 _ENQUEUED: Final = Struct("<QQQIIIQIIQQ")
 """Id, deadline, copy, receiver, and request with its producer."""
 _UNDONE: Final = Struct("<QQBBHI")
-U64: Final = Struct("<Q")
-"""The layout of a number at ITEM, SEQUENCE or NUMBER."""
-ITEM: Final = _HEAD.size
-"""Where the number of the transfer lies in a TAKE and in a CHANGE."""
-SEQUENCE: Final = _HEAD.size + 8
-"""Where an ENQUEUE has the sequence of its id: behind the head and the incarnation."""
-NUMBER: Final = SEQUENCE + 8 + 8 + 4 + 2 * _LIFE.size
-"""Where an ENQUEUE has the number of its request: behind deadline, copy, receiver and producer."""
 _PART: Final = Struct("<IBBH")
 
 
@@ -387,8 +417,8 @@ def _packed(record: Record) -> tuple[int, bytes]:
     match record:
         case Enqueue():
             return _ENQUEUE, _pack_enqueue(record)
-        case Take(item=item, life=life):
-            return _TAKE, _eight(item) + pack_life(life)
+        case Take(items=items, life=life):
+            return _TAKE, _eight(items[0]) + pack_life(life) + _pack_numbers(items[1:])
         case Savepoint(name=name):
             return _SAVEPOINT, packed_text(name, "the name of a savepoint")
         case Clr():
@@ -401,8 +431,9 @@ def _packed(record: Record) -> tuple[int, bytes]:
             return _END, b""
         case Release(savepoint=savepoint):
             return _RELEASE, _eight(savepoint)
-        case Change(item=item, state=state, cause=cause):
-            return _CHANGE, _eight(item) + bytes([state]) + packed_text(cause, "the cause")
+        case Change(items=items, state=state, cause=cause):
+            told = _eight(items[0]) + bytes([state]) + packed_text(cause, "the cause")
+            return _CHANGE, told + _pack_numbers(items[1:])
         case Start(life=life):
             return _START, life.to_bytes(4, "little") + _eight(record.incarnation) + packed_text(
                 record.node, "the node"
@@ -468,7 +499,8 @@ def _unpack_outside(fields: Fields, kind: int) -> Record:
     """Read a record that belongs to no transaction."""
     match kind:
         case 9:
-            return Change(fields.number(8), TransferState(fields.number(1)), fields.short_text())
+            first, state, cause = fields.number(8), TransferState(fields.number(1)), fields.short_text()
+            return Change(_unpack_items(fields, first), state, cause)
         case 10:
             life, incarnation = fields.number(4), fields.number(8)
             return Start(life, fields.short_text(), incarnation)
@@ -511,18 +543,30 @@ def _request(fields: Fields, producer: Life | None, number: int) -> Request | No
     return Request(producer, number) if producer is not None else None
 
 
+def _pack_numbers(numbers: Sequence[int]) -> bytes:
+    return _array("Q", len(numbers)).pack(*numbers) if numbers else b""
+
+
+@lru_cache(maxsize=512)
+def _array(form: str, count: int) -> Struct:
+    """The layout of `count` numbers; remembered, because senders and receivers repeat themselves."""
+    return Struct(f"<{count}{form}")
+
+
+def _unpack_items(fields: Fields, first: int) -> tuple[int, ...]:
+    """Read the numbers up to the end, behind the first one."""
+    count, rest = divmod(fields.left(), 8)
+    if rest:
+        fields.wrong(f"{rest} bytes too many")
+    items = (first, *fields.numbers(_array("Q", count))) if count else (first,)
+    if len(set(items)) < len(items):
+        fields.wrong(f"{len(items)} transfers, of which {len(set(items))} are different ones")
+    return items
+
+
 def _pack_enqueue(record: Enqueue) -> bytes:
     id, header = record.id, record.header.pack()
     check_range("sequence", id.sequence, (1 << 64) - 1)
-    if isinstance(record.body, Spooled):
-        check_range("size", record.body.size, (1 << 63) - 1)
-        body = (
-            b"\1" + record.body.size.to_bytes(8, "little") + packed_text(record.body.name, "the name of a spool file")
-        )
-    else:
-        if not 0 < len(record.body) <= LARGEST_INLINE:
-            raise ValueError(f"a body of {len(record.body)} bytes does not lie in its record; spool it")
-        body = b"\0" + record.body
     return b"".join(
         (
             _ID.pack(id.incarnation, id.sequence),
@@ -536,9 +580,25 @@ def _pack_enqueue(record: Enqueue) -> bytes:
             record.once,
             len(header).to_bytes(2, "little"),
             header,
-            body,
+            *_packed_bodies(record),
         )
     )
+
+
+def _packed_bodies(record: Enqueue) -> Sequence[bytes]:
+    if isinstance(record.body, Spooled):
+        check_range("size", record.body.size, (1 << 63) - 1)
+        name = packed_text(record.body.name, "the name of a spool file")
+        return b"\1", record.body.size.to_bytes(8, "little"), name
+    lengths = [len(body) for body in record.bodies]  # type: ignore[arg-type]
+    for length in (min(lengths), max(lengths)) if len(lengths) > 1 else lengths:
+        if not 0 < length <= LARGEST_INLINE:
+            raise ValueError(f"a body of {length} bytes does not lie in its record; spool it")
+    if len(lengths) == 1:
+        return b"\0\1\0", record.body
+    sizes = _array("H", len(lengths) - 1).pack(*lengths[1:])
+    head = b"\0", len(lengths).to_bytes(2, "little"), _pack_numbers(record.others), sizes
+    return *head, *record.bodies  # type: ignore[arg-type]
 
 
 def _unpack_enqueue(fields: Fields, txn: int, prev: int, lsn: int) -> Enqueue:
@@ -548,7 +608,25 @@ def _unpack_enqueue(fields: Fields, txn: int, prev: int, lsn: int) -> Enqueue:
     id, sender = TransferId(fields.short_text(), incarnation, sequence), fields.short_text()
     once = bytes(fields.bytes(fields.number(2)))
     header = _header(bytes(fields.bytes(fields.number(2))), lsn)
-    return Enqueue(txn, prev, id, header, _body(fields, header), sender, life, deadline, copy, request, once)
+    how = fields.number(1)
+    if how > 1:
+        fields.wrong(f"a body that lies in place {how}")
+    others: Sequence[int] = ()
+    if how:
+        bodies: Sequence[bytes | Spooled] = (_unpack_spooled(fields, header),)
+    else:
+        others, bodies = _unpack_bodies(fields, header, request is not None)
+    record = Enqueue(txn, prev, id, header, bodies, sender, life, deadline, copy, request, once, others)
+    if len(bodies) > 1 and not _is_common(record):
+        fields.wrong(f"{len(bodies)} letters that do not go the common way")
+    return record
+
+
+def _is_common(record: Enqueue) -> bool:
+    """May its letters be several?"""
+    is_special = record.life is not None or record.deadline_ns or record.copy or record.once
+    is_numbered = record.request is None or record.request.number > 0
+    return record.txn == NONE and not is_special and is_numbered and is_plain(record.header)
 
 
 def _header(data: bytes, lsn: int) -> Header:
@@ -559,26 +637,35 @@ def _header(data: bytes, lsn: int) -> Header:
         raise TransfersDamaged(f"record at {lsn}: a header of {taken} bytes in {len(data)}", lsn) from None
 
 
-def _body(fields: Fields, header: Header) -> bytes | Spooled:
-    how = fields.number(1)
-    body: bytes | Spooled
-    if how == 0:
-        body = bytes(fields.bytes(fields.left()))
-        size, most = len(body), LARGEST_INLINE
-    elif how == 1:
-        size = most = fields.number(8)
-        body = Spooled(fields.short_text(), size)
-        if not (body.name.isascii() and body.name.isalnum()):
-            fields.wrong(f"a spool file of the name {body.name!r}")
-    else:
-        fields.wrong(f"a body that lies in place {how}")
-    if size != header.length or size > most:
+def _unpack_spooled(fields: Fields, header: Header) -> Spooled:
+    size = fields.number(8)
+    body = Spooled(fields.short_text(), size)
+    if not (body.name.isascii() and body.name.isalnum()):
+        fields.wrong(f"a spool file of the name {body.name!r}")
+    if size != header.length:
         fields.wrong(f"a body of {size} bytes under a header that says {header.length}")
     return body
 
 
+def _unpack_bodies(fields: Fields, header: Header, is_own: bool) -> tuple[Sequence[int], Sequence[bytes]]:
+    """Return the sequences behind the first one, and the bodies."""
+    count = fields.number(2)
+    if not count:
+        fields.wrong("no letter")
+    others = () if is_own or count == 1 else fields.numbers(_array("Q", count - 1))
+    lengths = (header.length, *fields.numbers(_array("H", count - 1))) if count > 1 else (header.length,)
+    if min(lengths) == 0 or max(lengths) > LARGEST_INLINE or sum(lengths) != fields.left():
+        fields.wrong(f"bodies of {sum(lengths)} bytes in {fields.left()}; each has 1 to {LARGEST_INLINE}")
+    data, ends = bytes(fields.bytes(fields.left())), accumulate(lengths, initial=0)
+    return others, tuple(data[begin:end] for begin, end in pairwise(ends))
+
+
 def _unpack_take(fields: Fields, txn: int, prev: int) -> Take:
-    return Take(txn, prev, fields.number(8), _unpack_process(fields, "TAKE by"))
+    first, life = fields.number(8), _unpack_process(fields, "TAKE by")
+    items = _unpack_items(fields, first)
+    if txn != NONE and len(items) > 1:
+        fields.wrong(f"a TAKE of {len(items)} transfers in transaction {txn}")
+    return Take(txn, prev, items, life)
 
 
 def _unpack_process(fields: Fields, what: str) -> Life:
@@ -604,160 +691,3 @@ def _unpack_checkpoint(fields: Fields) -> Checkpoint:
 
 def _eight(number: int) -> bytes:
     return number.to_bytes(8, "little")
-
-
-@dataclass(slots=True, eq=False)
-class EnqueuedRun:
-    """A run of letters; iteration yields its ENQUEUE records as bytes. `model`: the record of the first letter."""
-
-    model: Enqueue
-    sequences: Sequence[int]
-    """The sequences of the letters' ids."""
-    bodies: Sequence[bytes]
-    """The bodies of the letters; empty, where the letter was taken from the run. Until the first one is taken they may
-    be a tuple, which the garbage collector does not go through."""
-    lsns: Sequence[int] = ()
-    """The LSNs of the records, once they are logged, in ascending order."""
-
-    def __len__(self) -> int:
-        return len(self.bodies)
-
-    @property
-    def is_own(self) -> bool:
-        """Did its letters begin in this store? Those of other nodes have no requests."""
-        return self.model.request is not None
-
-    @property
-    def ids(self) -> tuple[TransferId, ...]:
-        """The ids of the letters."""
-        first = self.model.id
-        return tuple(TransferId(first.node, first.incarnation, sequence) for sequence in self.sequences)
-
-    def __iter__(self) -> Iterator[bytes]:
-        """Yield each record as `records.pack` makes it."""
-        return self.rows()
-
-    def rows(self, form: str = "", *columns: Iterable[object]) -> Iterator[bytes]:
-        """Yield the records, each behind its values in these columns, which `form` packs."""
-        head, middle, tail, last = parts = self._common
-        row = _row(form, *map(len, parts))
-        numbers = repeat(head), self.sequences, repeat(middle), self._requests(), repeat(tail), map(len, self.bodies)
-        return map(add, map(row.pack, *columns, *numbers, repeat(last)), self.bodies)
-
-    @property
-    def beside_body(self) -> int:
-        """Bytes of each record beside its body."""
-        return sum(map(len, self._common)) + 3 * U64.size
-
-    @property
-    def _common(self) -> _Common:
-        model, header = self.model, self.model.header.pack()
-        producer = None if model.request is None else model.request.producer
-        alike = header[:LENGTH], header[LENGTH + U64.size :]
-        return _common(model.id.node, model.id.incarnation, model.sender, producer, *alike)
-
-    def _requests(self) -> Iterable[int]:
-        """The numbers of the requests; letters of other nodes have none."""
-        request = self.model.request
-        return repeat(NONE) if request is None else range(request.number, request.number + len(self))
-
-    def find(self, lsn: int) -> int | None:
-        """Return the index of a letter; None: it is not of this run, or was taken."""
-        at = bisect_left(self.lsns, lsn)
-        return at if at < len(self) and self.lsns[at] == lsn and self.bodies[at] else None
-
-    @property
-    def waiting(self) -> list[int]:
-        """The LSNs of the letters that nobody has taken."""
-        return list(compress(self.lsns, self.bodies))
-
-    def take(self, at: int) -> Enqueue:
-        """Return the record of the letter at this index, as `records.unpack` reads it, and give its body away."""
-        model, bodies = self.model, self.bodies
-        if not isinstance(bodies, list):
-            self.bodies = bodies = list(bodies)
-        body, bodies[at] = bodies[at], b""
-        id = TransferId(model.id.node, model.id.incarnation, self.sequences[at])
-        request = None if model.request is None else Request(model.request.producer, model.request.number + at)
-        return Enqueue(NONE, NONE, id, resized(model.header, len(body)), body, model.sender, request=request)
-
-
-class _Common(NamedTuple):
-    """What the records of a run have in common: what lies before, between and behind their three numbers."""
-
-    head: bytes
-    middle: bytes
-    """Between the sequence and the number of the request."""
-    tail: bytes
-    """Between the number of the request and the length of the body."""
-    last: bytes
-
-
-@lru_cache(maxsize=256)
-def _common(node: str, incarnation: int, sender: str, producer: Life | None, front: bytes, back: bytes) -> _Common:
-    """Return what letters of one sender have in common; remembered, because senders repeat themselves. `front`, `back`:
-    the bytes of their headers before and behind the length."""
-    header = header_of(front + U64.pack(1) + back)
-    request = None if producer is None else Request(producer, NONE)
-    data = pack(Enqueue(NONE, NONE, TransferId(node, incarnation, NONE), header, b"\0", sender, request=request))
-    end = len(data) - header.length
-    length = end - 1 - len(header.pack()) + LENGTH  # a byte that says where the body lies is behind the header
-    parts = data[:SEQUENCE], data[SEQUENCE + U64.size : NUMBER], data[NUMBER + U64.size : length]
-    return _Common(*parts, data[length + U64.size : end])
-
-
-@lru_cache(maxsize=256)
-def _row(form: str, head: int, middle: int, tail: int, last: int) -> Struct:
-    return Struct(f"<{form}{head}sQ{middle}sQ{tail}sQ{last}s")
-
-
-def letters_in(first: Enqueue, records: Sequence[bytes]) -> EnqueuedRun:
-    """Return the longest run at the front of these records, of which `first` is the first one. Letters of this host
-    have their sequences one after the other, as they have their requests."""
-    begin = len(records[0]) - first.header.length
-    bodies = list(takewhile(_fits, (data[begin:] for data in records)))
-    sequences: Sequence[int] = range(first.id.sequence, first.id.sequence + len(bodies))
-    if first.request is None:
-        sequences = [U64.unpack_from(data, SEQUENCE)[0] for data in records[: len(bodies)]]
-    count = sum(takewhile(bool, map(eq, EnqueuedRun(first, sequences, bodies), records)))
-    return EnqueuedRun(first, sequences[:count], bodies[:count])
-
-
-def may_follow(first: Enqueue, one: bytes, other: bytes) -> bool:
-    """May the other record be of the run that begins with this one, which is `first`? A quick look: `letters_in`
-    compares all of it."""
-    length = len(one) - first.header.length - 1 - len(first.header.pack()) + LENGTH
-    parts = slice(SEQUENCE + 8, NUMBER), slice(NUMBER + 8, length)
-    return all(one[part] == other[part] for part in parts)
-
-
-def _fits(body: bytes) -> bool:
-    """Does the body fit into a record?"""
-    return 0 < len(body) <= LARGEST_INLINE
-
-
-@dataclass(slots=True, eq=False)
-class ChangeRun:
-    """A run of records of one kind, each of which names one transfer; iteration yields them as bytes."""
-
-    model: Take | Change
-    """Any of the records."""
-    items: Sequence[int]
-    """The number of the transfer of each record."""
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def __iter__(self) -> Iterator[bytes]:
-        """Yield each record as `records.pack` makes it."""
-        data = pack(self.model)
-        head, tail = data[:ITEM], data[ITEM + 8 :]
-        row = Struct(f"<{ITEM}sQ{len(tail)}s")
-        return map(row.pack, repeat(head), self.items, repeat(tail))
-
-
-def changes_in(first: Take | Change, records: Sequence[bytes]) -> ChangeRun:
-    """Return the longest run at the front of these records, of which `first` is the first one."""
-    items = [U64.unpack_from(data, ITEM)[0] for data in records if len(data) >= ITEM + 8]
-    count = sum(takewhile(bool, map(eq, ChangeRun(first, items), records)))
-    return ChangeRun(first, items[:count])

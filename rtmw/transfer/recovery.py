@@ -5,18 +5,14 @@ the rows of the open transactions. So an open transaction pins no record before 
 the last whole checkpoint on. A checkpoint that was interrupted counts for nothing. One that is not the first to be read
 has to say what the records before it say.
 
-Recovery is ARIES' analysis and redo in one pass; `undo_losers` does the rest. Letters are recovered by the run: the
-records of a run differ in a few numbers and the bodies, so they are unpacked, and applied, together, with the same
-state as one by one. What the first record is like is taken to hold for those behind it, and they are packed again: as
-many of them as have the same bytes belong to its run. What no run may have is left to `State.apply`, which says what is
-wrong with it.
+Recovery is ARIES' analysis and redo in one pass; `undo_losers` does the rest.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import compress, islice, repeat
+from itertools import islice
 from operator import itemgetter
 from struct import Struct
 from typing import Final, NamedTuple
@@ -26,29 +22,17 @@ from rtmw.text.units import size
 from rtmw.transfer.duplicates import DIGEST, Ending, HighWater, OnceEntry
 from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.fields import Fields, packed_text
-from rtmw.transfer.machine import COMMON
-from rtmw.transfer.queues import Item, next_states
+from rtmw.transfer.queues import Item
 from rtmw.transfer.records import (
     ENDED,
-    ITEM,
     LARGEST_PART,
     NONE,
-    Change,
-    ChangeRun,
     Checkpoint,
     Enqueue,
-    EnqueuedRun,
-    Record,
-    Spooled,
-    Take,
     TransferId,
     TransferState,
     Undone,
-    changes_in,
     is_checkpoint,
-    is_plain,
-    letters_in,
-    may_follow,
     pack,
     pack_life,
     pack_request,
@@ -58,7 +42,7 @@ from rtmw.transfer.records import (
 )
 from rtmw.transfer.state import Phase, SavepointEntry, State, Transaction, Undoable
 
-__all__ = ["RUN_MOST", "Redo", "checkpoint_of", "pack_state", "redo", "saying", "unpack_state"]
+__all__ = ["Redo", "checkpoint_of", "pack_state", "redo", "saying", "unpack_state"]
 
 
 _HEAD: Final = Struct("<QQQQ")
@@ -66,18 +50,14 @@ _COUNT: Final = Struct("<BQ")
 _MARK: Final = Struct("<QqI")
 _GAP: Final = Struct("<QQ")
 _END: Final = Struct("<QQB")
-_ITEM: Final = Struct("<QQQIBBH")
+_ENQUEUED: Final = Struct("<QI")
+"""LSN, and size of the ENQUEUE behind it."""
+_TOUCHED: Final = Struct("<HQQIBB")
 _ROW: Final = Struct("<QQQBBHIII")
 _UNDOABLE: Final = Struct("<QQQQ")
 _OWED: Final = Struct("<QQB")
 _TOGETHER: Final = 64
 """Pieces that are joined at a time: with their bodies, letters of 200 bytes fill a part."""
-_NEVER_TAKEN: Final = (
-    _ITEM.pack(0, NONE, 0, 0, TransferState.ACCEPTED, 0, 0)[3 * 8 :] + pack_life(None) + packed_text("", "the cause")
-)
-_WAITING_FORM: Final = f"QQQ{len(_NEVER_TAKEN)}sI"
-"""Number, transaction, what made it visible, _NEVER_TAKEN, and size of the record, which follows."""
-_WAITING: Final = Struct(f"<{_WAITING_FORM}")
 
 
 def checkpoint_of(state: State) -> Iterator[Checkpoint]:
@@ -114,7 +94,6 @@ def _packed(state: State) -> Iterator[bytes]:
     yield from _packed_requests(state)
     yield from _packed_ends(state)
     yield from _packed_once(state)
-    yield len(state.items).to_bytes(4, "little")
     yield from _packed_items(state)
     yield len(state.table).to_bytes(4, "little")
     yield from map(_packed_row, state.table.values())
@@ -163,35 +142,34 @@ def _packed_once(state: State) -> Iterator[bytes]:
         yield from (_packed_end(id, end) for id, end in entry.ids.items())
 
 
+class _Kept(NamedTuple):
+    """An ENQUEUE of a transfer, or of letters in a row that came together, of which none has ended."""
+
+    lsn: int
+    record: Enqueue
+    begin: int = 0
+    """The first letter, and behind the last one, as indexes in the record."""
+    end: int = 1
+
+
 def _packed_items(state: State) -> Iterator[bytes]:
-    """Yield the transfers in the order of their numbers. Letters of a run of which nobody has taken any are packed
-    together."""
-    pieces: list[tuple[int, Item | EnqueuedRun | bytes]] = list(state.items.made.items())
-    for run in state.items.runs:
-        waiting = run.waiting
-        if len(waiting) == len(run):
-            pieces.append((waiting[0], run))
-        else:
-            pieces += zip(waiting, compress(_packed_run(run), run.bodies), strict=True)
-    for _, piece in sorted(pieces, key=itemgetter(0)):
-        if isinstance(piece, EnqueuedRun):
-            yield from _packed_run(piece)
-        else:
-            yield _packed_item(piece) if isinstance(piece, Item) else piece
+    """Yield the transfers in the order of their numbers."""
+    made = state.items.made
+    kept = [_Kept(lsn, item.record) for lsn, item in made.items() if item.run is None]
+    kept += (
+        _Kept(run.lsn + begin, run.record, begin, end) for run in state.items.runs for begin, end in run.stretches()
+    )
+    yield len(kept).to_bytes(4, "little")
+    for lsn, record, begin, end in sorted(kept, key=itemgetter(0)):
+        data = pack(record if end - begin == len(record) else record.part(begin, end))
+        items = [made.get(number) for number in range(lsn, lsn + end - begin)]
+        touched = [_packed_item(at, item) for at, item in enumerate(items) if item and not item.is_untouched]
+        yield b"".join((_ENQUEUED.pack(lsn, len(data)), data, len(touched).to_bytes(2, "little"), *touched))
 
 
-def _packed_run(run: EnqueuedRun) -> Iterator[bytes]:
-    """Yield each letter as `_packed_item` packs one that waits, and that nobody has taken."""
-    beside = run.beside_body
-    sizes = (beside + len(body) for body in run.bodies)
-    return run.rows(_WAITING_FORM, run.lsns, repeat(NONE), run.lsns, repeat(_NEVER_TAKEN), sizes)
-
-
-def _packed_item(item: Item) -> bytes:
-    record = pack(item.record)
-    numbers = _ITEM.pack(item.lsn, item.txn, item.visible, item.deliveries, item.state, 0, 0)
-    cause = packed_text(item.cause, "the cause")
-    return numbers + pack_life(item.taker) + cause + len(record).to_bytes(4, "little") + record
+def _packed_item(index: int, item: Item) -> bytes:
+    numbers = _TOUCHED.pack(index, item.txn, item.visible, item.deliveries, item.state, 0)
+    return numbers + pack_life(item.taker) + packed_text(item.cause, "the cause")
 
 
 def _packed_row(row: Transaction) -> bytes:
@@ -292,64 +270,42 @@ def _read_once(fields: Fields, state: State) -> None:
 
 
 def _read_items(fields: Fields, state: State, before: int) -> None:
-    """Read the transfers. Letters of a run mostly lie one after the other, and are read together."""
-    left, most, after = fields.number(4), RUN_MOST, NONE
-    while left:
-        most = min(most, left)
-        letters = _waiting(fields.rest(), most, range(after + 1, before)) if most > 1 else []
-        found = _keep_letters(fields, state, letters) if letters else 0
-        if found:
-            after = letters[found - 1].lsn
-        else:
-            after, found = max(after, _read_item(fields, state, before)), 1
-        left, most = left - found, most_next(most, found)
+    after = NONE
+    for _ in range(fields.number(4)):
+        lsn, size = fields.numbers(_ENQUEUED)
+        record = unpack(fields.bytes(size), lsn)
+        if not isinstance(record, Enqueue) or not after < lsn < before:
+            fields.wrong(f"transfer {lsn}, which cannot be")
+        after = lsn + len(record) - 1
+        if len(record) > 1:
+            state.keep_run(lsn, record)
+        touched = range(-1, len(record))
+        for _ in range(fields.number(2)):
+            index, *numbers = fields.numbers(_TOUCHED)
+            if index not in touched[1:]:
+                fields.wrong(f"letter {index} of {len(record)} at {lsn}, which cannot be")
+            touched = range(index, len(record))
+            _read_item(fields, state, lsn + index, record, numbers)
+        if len(record) == 1 and lsn not in state.items:
+            _keep_alone(state, Item(lsn, record, TransferState.ACCEPTED, visible=lsn))
 
 
-class _Letter(NamedTuple):
-    """A transfer that waits, and that nobody has taken."""
-
-    lsn: int
-    record: bytes
-    end: int
-    """Where it ends, in the bytes in which it was found."""
-
-
-def _waiting(data: memoryview, most: int, numbers: range) -> list[_Letter]:
-    """Return the transfers at the front that wait and were never taken, at most `most`, in ascending order."""
-    letters: list[_Letter] = []
-    at = 0
-    while len(letters) < most and len(data) - at >= _WAITING.size:
-        lsn, txn, visible, same, size = _WAITING.unpack_from(data, at)
-        begin, at = at + _WAITING.size, at + _WAITING.size + size
-        if same != _NEVER_TAKEN or txn or visible != lsn or lsn not in numbers or at > len(data):
-            break
-        letters.append(_Letter(lsn, bytes(data[begin:at]), at))
-        numbers = range(lsn + 1, numbers.stop)
-    return letters
+def _read_item(fields: Fields, state: State, lsn: int, record: Enqueue, numbers: Sequence[int]) -> None:
+    """Read what one transfer has become."""
+    txn, visible, deliveries, how, zero = numbers
+    item = Item(lsn, record, TransferState(how), txn) if len(record) == 1 else state.items[lsn]
+    item.state, item.txn, item.visible, item.deliveries = TransferState(how), txn, visible, deliveries
+    item.taker, item.cause = unpack_life(fields), fields.short_text()
+    if zero or item.is_untouched or (txn and len(record) > 1 and not deliveries):
+        fields.wrong(f"transfer {lsn} in state {item.state.name} of transaction {txn}, which cannot be")
+    if len(record) == 1:
+        _keep_alone(state, item)
 
 
-def _keep_letters(fields: Fields, state: State, letters: list[_Letter]) -> int:
-    """Keep those at the front that are a run, and return how many."""
-    lsns, records, ends = zip(*letters, strict=True)
-    first = unpack(records[0], lsns[0])
-    found = keep_run(state, first, lsns, records) if isinstance(first, Enqueue) else 0
-    if found:
-        fields.bytes(ends[found - 1])
-    return found
-
-
-def _read_item(fields: Fields, state: State, before: int) -> int:
-    """Read a transfer, and return its number."""
-    lsn, txn, visible, deliveries, how, *zeros = fields.numbers(_ITEM)
-    taker, cause = unpack_life(fields), fields.short_text()
-    record = unpack(fields.bytes(fields.number(4)), lsn)
-    if not isinstance(record, Enqueue) or any(zeros) or lsn >= before or lsn in state.items:
-        fields.wrong(f"transfer {lsn}, which cannot be")
-    item = Item(lsn, record, TransferState(how), txn, taker, deliveries, cause, visible)
+def _keep_alone(state: State, item: Item) -> None:
     state.keep(item)
     if item.state is TransferState.ACCEPTED:
         state.put(item)
-    return lsn
 
 
 def _read_row(fields: Fields, state: State) -> None:
@@ -391,90 +347,6 @@ def _check_holders(fields: Fields, state: State) -> None:
         fields.wrong(f"transfers that transactions hold, and which they do not name: {sorted(held ^ named)[:5]}")
 
 
-RUN_MOST: Final = 256
-"""Largest number of records that are looked at together."""
-
-
-def redo_run(state: State, first: Record, lsns: Sequence[int], records: Sequence[bytes]) -> int:
-    """Apply the run at the front of these records, of which `first` is the first one, and return how many it has. 0:
-    nothing was applied. The records are two or more."""
-    if isinstance(first, Enqueue):
-        return _redo_letters(state, first, lsns, records)
-    if isinstance(first, Take | Change) and first.txn == NONE and records[0][:ITEM] == records[1][:ITEM]:
-        return _redo_changes(state, changes_in(first, records))
-    return 0
-
-
-def _is_common(record: Enqueue) -> bool:
-    """Does it go the common way (machine.py)?"""
-    is_alone = record.txn == record.prev == NONE and not isinstance(record.body, Spooled)
-    is_special = record.life is not None or record.deadline_ns or record.copy or record.once
-    return is_alone and not is_special and is_plain(record.header)
-
-
-def _run_at(first: Enqueue, lsns: Sequence[int], records: Sequence[bytes]) -> EnqueuedRun | None:
-    """Return the run at the front of these records; None: the first two are not of one run of the common way."""
-    if len(records) == 1 or not may_follow(first, records[0], records[1]) or not _is_common(first):
-        return None
-    run = letters_in(first, records)
-    run.lsns = lsns[: len(run)]
-    return run if run.bodies else None
-
-
-def _redo_letters(state: State, first: Enqueue, lsns: Sequence[int], records: Sequence[bytes]) -> int:
-    run, request = _run_at(first, lsns, records), first.request
-    if run is None:
-        return 0
-    if state.is_own(first.id):
-        if request is None or not (state.seen.is_next(first.id) and state.requests.is_new(request)):
-            return 0
-        state.apply_run(run, request)
-    else:
-        ids = run.ids
-        if request is not None or len(set(ids)) < len(ids) or any(map(state.has_come, ids)):
-            return 0
-        state.apply_arrivals(run, ids)
-    return len(run)
-
-
-def _redo_changes(state: State, run: ChangeRun) -> int:
-    items = [item for lsn in dict.fromkeys(run.items) if (item := state.items.get(lsn)) is not None]
-    if len(items) < len(run):
-        return 0
-    if isinstance(run.model, Take):
-        taker = run.model.life
-        if any(item.state is not TransferState.ACCEPTED or item.record.life not in (None, taker) for item in items):
-            return 0
-        state.hand_run(items, taker)
-    else:
-        wanted = run.model.state
-        if run.model.cause or wanted not in COMMON or not all(_may_become(item, wanted) for item in items):
-            return 0
-        state.settle_run(items, wanted)
-    return len(run)
-
-
-def _may_become(item: Item, wanted: TransferState) -> bool:
-    return not item.txn and wanted in next_states(item) and not isinstance(item.record.body, Spooled)
-
-
-def keep_run(state: State, first: Enqueue, lsns: Sequence[int], records: Sequence[bytes]) -> int:
-    """Keep the run at the front of these records of a checkpoint, of letters that wait and were never taken. Returns
-    how many it has; 0: nothing was kept. `lsns`: in ascending order, above those of all transfers that the state
-    has."""
-    run = _run_at(first, lsns, records)
-    if run is None or (first.request is None) is state.is_own(first.id):
-        return 0
-    state.keep_run(run)
-    return len(run)
-
-
-def most_next(most: int, found: int) -> int:
-    """Return how many records to look at next, where `found` of `most` were a run: what is looked at in vain stays in
-    proportion to what was found."""
-    return min(RUN_MOST, 2 * most) if found == most else 1
-
-
 log = logging.getLogger("rtmw.transfer")
 
 EVERY_S: Final = 2.0
@@ -495,40 +367,17 @@ class Redo:
         self._first = 0
 
     def take_all(self, records: Iterable[tuple[int, bytes]]) -> None:
-        """Take all records, in the order of the log; those of a run together. Raises TransfersDamaged, with the
-        position of a record."""
-        left, most = iter(records), RUN_MOST
-        self._skip(left)
-        some: list[tuple[int, bytes]] = []
-        while some := [*some, *islice(left, max(0, most - len(some)))]:
-            found = self._take_some(some[:most])
-            some, most = some[found:], most_next(most, found)
-
-    def _skip(self, records: Iterator[tuple[int, bytes]]) -> None:
-        """Skip up to the end of the first whole checkpoint. Records before it are not unpacked, and do not count."""
-        while self.state is None and (one := next(records, None)) is not None:
-            if is_checkpoint(one[1]):
-                self.take(*one)
-            else:
+        """Take all records, in the order of the log. Raises TransfersDamaged, with the position of a record. Records
+        before the first whole checkpoint are not unpacked, and do not count."""
+        for lsn, data in records:
+            if self.state is None and not is_checkpoint(data):
                 self._parts.clear()
-
-    def _take_some(self, records: Sequence[tuple[int, bytes]]) -> int:
-        """Take the first of these records, and those that are a run with it. Returns how many."""
-        lsn, data = records[0]
-        record, found = unpack(data, lsn), 0
-        if self.state is not None and len(records) > 1:
-            found = redo_run(self.state, record, *zip(*records, strict=True))
-        if found:
-            self._parts.clear()
-        else:
-            self._take(lsn, record)
-        return max(1, found)
+            else:
+                self.take(lsn, data)
 
     def take(self, lsn: int, data: bytes) -> None:
         """Take a record. Raises TransfersDamaged, with its position."""
-        self._take(lsn, unpack(data, lsn))
-
-    def _take(self, lsn: int, record: Record) -> None:
+        record = unpack(data, lsn)
         if isinstance(record, Checkpoint):
             self._take_part(lsn, record)
             return

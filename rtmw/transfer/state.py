@@ -3,9 +3,9 @@
 The same function runs when a record was just logged, and when it is read again after a crash. It checks what it is
 told: a record that contradicts those before it raises TransfersDamaged, with its position.
 
-`Items` has the transfers that have not ended, by number. A letter of the common way (machine.py) waits in its queue and
-has nothing but what its ENQUEUE says. Its `Item` is made when somebody asks for it; a million letters that nobody has
-asked for are a million byte strings.
+`Items` has the transfers that have not ended, by number. Letters that came together (records.py) wait in their queue
+and have nothing but what their ENQUEUE says. The `Item` of one is made when somebody asks for it; a million letters
+that nobody has asked for are a million byte strings.
 
 `Answers` has the ids that the core has given to what its programs have sent, by request: a program asks again for what
 was not answered when its core ended. Only the last requests of each producer are kept. Answers go to a process in the
@@ -23,18 +23,17 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from itertools import compress
 from operator import attrgetter
 from typing import Final, NamedTuple, NoReturn, TypeVar, overload
 
-from rtmw.transfer.address import Life
+from rtmw.transfer.address import Address, Life
 from rtmw.transfer.duplicates import Ending, Once, Requests, Seen
 from rtmw.transfer.errors import TransfersDamaged
-from rtmw.transfer.events import Aborted, Came, Effect, Free, Moved, MovedRun
-from rtmw.transfer.queues import Item, Queue, next_states, queue_name
+from rtmw.transfer.events import Aborted, Came, Effect, Free, Moved
+from rtmw.transfer.queues import Item, Queue, Run, next_states, queue_name
 from rtmw.transfer.records import (
     ENDED,
     NONE,
@@ -45,7 +44,6 @@ from rtmw.transfer.records import (
     Commit,
     End,
     Enqueue,
-    EnqueuedRun,
     Forget,
     Record,
     Release,
@@ -143,7 +141,7 @@ MOST_ANSWERS: Final = 4096
 """`Answers` keeps at least this many runs of requests of each producer, and at most twice as many."""
 
 
-class _Run(NamedTuple):
+class _Asked(NamedTuple):
     """Requests one after the other, whose transfers have ids one after the other."""
 
     number: int
@@ -153,7 +151,7 @@ class _Run(NamedTuple):
     copies: int = 1
     """Number of transfers of the request, if the run is one request; their ids follow one after the other."""
 
-    def is_before_copy(self, other: _Run) -> bool:
+    def is_before_copy(self, other: _Asked) -> bool:
         """Is the transfer of the other run the next copy of this request?"""
         is_same = self.number == other.number and self.end == other.end == self.number + 1
         return is_same and other.first == _behind(self.first, self.copies)
@@ -171,11 +169,11 @@ class Answers:
     for `service/*` are one run of one number, or several runs, if their ids do not follow one after the other."""
 
     def __init__(self) -> None:
-        self._runs: dict[Life, list[_Run]] = {}
+        self._runs: dict[Life, list[_Asked]] = {}
 
     def add(self, request: Request, first: TransferId, count: int = 1) -> None:
         """Add the transfers of `count` requests in a row. `request` and `first` (an id) are those of the first."""
-        runs, run = self._runs.setdefault(request.producer, []), _Run(request.number, request.number + count, first)
+        runs, run = self._runs.setdefault(request.producer, []), _Asked(request.number, request.number + count, first)
         if runs and runs[-1].is_before_copy(run):
             runs[-1] = runs[-1]._replace(copies=runs[-1].copies + 1)
         elif runs and runs[-1].number > run.number:
@@ -208,100 +206,84 @@ LEAST_BYTES: Final = 128
 
 
 class Runs:
-    """Runs of letters that wait, in the order of their numbers. Between two letters of a run lie no others. The ids of
-    this store's own letters are in the same order, and each run of them has ids one after the other."""
+    """Runs of letters, in the order of their numbers. Between two letters of a run lie no others. The ids of this
+    store's own letters are in the same order, and each run of them has ids one after the other."""
 
     def __init__(self) -> None:
-        self._runs: list[EnqueuedRun] = []
+        self._runs: list[Run] = []
         self._firsts: list[int] = []
-        """The first LSN of each run."""
-        self._left: list[int] = []
-        """Number of letters of each run that nobody has taken."""
-        self._own: list[EnqueuedRun] = []
+        """The LSN of each run."""
+        self._own: list[Run] = []
         """The runs of this store's own letters."""
         self._sequences: list[int] = []
         """The first sequence of each run in `_own`."""
         self.letters = 0
-        """Number of letters that nobody has taken."""
+        """Number of letters that have not ended."""
 
-    def put(self, run: EnqueuedRun) -> None:
+    def put(self, run: Run) -> None:
         """Add a run whose numbers are above all others."""
         self._runs.append(run)
-        self._firsts.append(run.lsns[0])
-        self._left.append(len(run))
-        self.letters += len(run)
-        if run.is_own:
+        self._firsts.append(run.lsn)
+        self.letters += run.left
+        if run.record.request is not None:
             self._own.append(run)
-            self._sequences.append(run.sequences[0])
+            self._sequences.append(run.record.id.sequence)
 
-    def _find(self, lsn: int) -> tuple[int, int] | None:
-        """Return the indexes of the run, and of the letter in it; None: there is no such letter."""
+    def find(self, lsn: int) -> tuple[Run, int] | None:
+        """Return the run of a letter, and its index there; None: there is no such letter."""
         at = bisect_right(self._firsts, lsn) - 1
-        index = self._runs[at].find(lsn) if at >= 0 else None
-        return None if index is None else (at, index)
+        index = self._runs[at].index(lsn) if at >= 0 else None
+        return None if index is None else (self._runs[at], index)
 
-    def take(self, lsn: int) -> Enqueue | None:
-        """Take a letter, and return its record; None: there is no such letter."""
-        place = self._find(lsn)
-        if place is None:
-            return None
-        at, index = place
-        record = self._runs[at].take(index)
+    def end(self, run: Run, lsn: int) -> None:
+        """End a letter."""
+        run.end(lsn)
         self.letters -= 1
-        self._left[at] -= 1
-        if not self._left[at]:
-            self._drop(at)
-        return record
-
-    def _drop(self, at: int) -> None:
-        run = self._runs[at]
-        del self._runs[at], self._firsts[at], self._left[at]
-        if run.is_own:
-            own = bisect_left(self._sequences, run.sequences[0])
-            del self._own[own], self._sequences[own]
-
-    def waiting(self) -> Iterator[tuple[EnqueuedRun, int, int]]:
-        """Yield each run, the number of its letters that nobody has taken, and the LSN of the first of these."""
-        for run, left in zip(self._runs, self._left, strict=True):
-            yield run, left, next(compress(run.lsns, run.bodies))
+        if not run.left:
+            at = bisect_left(self._firsts, run.lsn)
+            del self._runs[at], self._firsts[at]
+            if run.record.request is not None:
+                own = bisect_left(self._sequences, run.record.id.sequence)
+                del self._own[own], self._sequences[own]
 
     def number_of(self, sequence: int) -> int | None:
-        """Return the LSN of the own letter whose id has this sequence; None: there is none, or it was taken."""
+        """Return the number of the own letter whose id has this sequence; None: there is none, or it has ended."""
         at = bisect_right(self._sequences, sequence) - 1
         if at < 0:
             return None
-        run, index = self._own[at], sequence - self._sequences[at]
-        return run.lsns[index] if index < len(run) and run.bodies[index] else None
+        lsn = self._own[at].lsn + sequence - self._sequences[at]
+        return None if self._own[at].index(lsn) is None else lsn
 
-    def __contains__(self, lsn: int) -> bool:
-        return self._find(lsn) is not None
-
-    def __iter__(self) -> Iterator[EnqueuedRun]:
+    def __iter__(self) -> Iterator[Run]:
         return iter(self._runs)
+
+    def __len__(self) -> int:
+        return len(self._runs)
 
 
 class Items(MutableMapping[int, Item]):
     """Numbers are given out in ascending order, and iteration is in this order. Going through all of them makes all
-    of them: use `made` and `runs` where less is needed."""
+    of them: use `made` and `waiting` where less is needed."""
 
     def __init__(self) -> None:
         self.made: dict[int, Item] = {}
         self.own: dict[int, int] = {}
-        """The numbers of those in `made` that began in this store, by the sequences of their ids."""
+        """The numbers of those that came alone and began in this store, by the sequences of their ids."""
         self.runs = Runs()
-        """Letters that are ACCEPTED, for any receiver, in no transaction, never taken, and visible by their own
-        ENQUEUE. Each has its entry in the queue."""
+        """Letters that came together. Each has its entry in the queue."""
         self.inline_bytes = 0
         """Bytes of all bodies that lie in their records."""
+        self._count = 0
 
     @property
     def least_bytes(self) -> int:
         """Bytes that these transfers take in a checkpoint, at least."""
-        return self.inline_bytes + LEAST_BYTES * len(self)
+        return self.inline_bytes + LEAST_BYTES * (self._count - self.runs.letters + len(self.runs))
 
-    def put_run(self, run: EnqueuedRun) -> None:
+    def put_run(self, run: Run) -> None:
         self.runs.put(run)
         self.inline_bytes += sum(map(len, run.bodies))
+        self._count += run.left
 
     @overload
     def get(self, lsn: int, default: None = None, /) -> Item | None: ...
@@ -318,42 +300,58 @@ class Items(MutableMapping[int, Item]):
         return item
 
     def _make(self, lsn: int) -> Item | None:
-        record = self.runs.take(lsn)
-        if record is None:
+        found = self.runs.find(lsn)
+        if found is None:
             return None
-        item = self.made[lsn] = Item(lsn, record, TransferState.ACCEPTED, visible=lsn, listed=True)
-        if record.request is not None:
-            self.own[record.id.sequence] = lsn
+        run, at = found
+        run.asked += 1
+        item = Item(lsn, run.record.letter(at), TransferState.ACCEPTED, visible=lsn, listed=True, run=run)
+        self.made[lsn] = item
         return item
 
     def number_of(self, sequence: int) -> int | None:
-        """Return the LSN of the transfer that began here with this sequence; None: it has ended, or never was."""
+        """Return the number of the transfer that began here with this sequence; None: it has ended, or never was."""
         return self.own.get(sequence) or self.runs.number_of(sequence)
+
+    def waiting(self) -> Iterator[tuple[Address, int, int]]:
+        """Yield for each run with letters for which nobody has asked: to whom they are, how many there are, and the
+        number of the first of them."""
+        for run in self.runs:
+            if run.asked < run.left:
+                first = next(lsn for lsn in run.waiting if lsn not in self.made)
+                yield run.record.header.to, run.left - run.asked, first
 
     def for_nodes(self) -> list[tuple[int, str]]:
         """Return number and node of each transfer for another node that is in no open transaction, sorted by number."""
-        nodes = [
-            *((lsn, item.record.header.to.node, item.state) for lsn, item in self.made.items()),
-            *((lsn, run.model.header.to.node, TransferState.ACCEPTED) for run in self.runs for lsn in run.waiting),
-        ]
-        return sorted((lsn, node) for lsn, node, state in nodes if node and state is not TransferState.HELD)
+        nodes = {
+            lsn: run.record.header.to.node for run in self.runs if run.record.header.to.node for lsn in run.waiting
+        }
+        nodes.update((lsn, item.record.header.to.node) for lsn, item in self.made.items())
+        held = {lsn for lsn, item in self.made.items() if item.state is TransferState.HELD}
+        return sorted((lsn, node) for lsn, node in nodes.items() if node and lsn not in held)
 
     def __setitem__(self, lsn: int, item: Item) -> None:
+        self._count += lsn not in self
         self.made[lsn] = item
         self.inline_bytes += _size(item)
 
     def __delitem__(self, lsn: int) -> None:
-        self.inline_bytes -= _size(self[lsn])
-        del self.made[lsn]
+        item = self.made.pop(lsn)
+        self._count -= 1
+        if item.run is not None:
+            self.inline_bytes -= item.record.header.length
+            self.runs.end(item.run, lsn)
+        else:
+            self.inline_bytes -= _size(item)
 
     def __contains__(self, lsn: object) -> bool:
-        return isinstance(lsn, int) and (lsn in self.made or lsn in self.runs)
+        return isinstance(lsn, int) and (lsn in self.made or self.runs.find(lsn) is not None)
 
     def __iter__(self) -> Iterator[int]:
-        return iter(sorted([*self.made, *(lsn for run in self.runs for lsn in run.waiting)]))
+        return iter(sorted({*self.made, *(lsn for run in self.runs for lsn in run.waiting)}))
 
     def __len__(self) -> int:
-        return len(self.made) + self.runs.letters
+        return self._count
 
 
 def _size(item: Item) -> int:
@@ -482,11 +480,10 @@ class State:
 
     # ---- transfers ----
 
-    def _show(self, lsn: int, item: Item) -> Moved:
+    def _show(self, lsn: int, item: Item) -> None:
         """Make a transfer ACCEPTED: it stands in its place, for anybody to take."""
         item.state, item.txn, item.taker, item.visible = TransferState.ACCEPTED, NONE, None, lsn
         self.put(item)
-        return _moved(item, item.state)
 
     def put(self, item: Item) -> None:
         """Put an ACCEPTED transfer into its queue."""
@@ -540,15 +537,18 @@ class State:
 
     def _end(self, item: Item, state: TransferState | None) -> Iterator[Effect]:
         self._go(item, state)
-        yield _moved(item, state)
+        yield Moved((item,), state, item.cause)
+        yield from self._let_go(item)
+
+    def _let_go(self, item: Item) -> Iterator[Effect]:
+        """Let go what a transfer has kept that has ended."""
         yield from self._is_there(item)
         body = item.record.body
         if isinstance(body, Spooled):
             self.bodies[body.name] -= 1
-            if self.bodies[body.name]:
-                return
-            del self.bodies[body.name]
-        yield Free(item.lsn, body)
+            if not self.bodies[body.name]:
+                del self.bodies[body.name]
+                yield Free(body)
 
     def _remember(self, item: Item, state: TransferState) -> None:
         record = item.record
@@ -560,6 +560,9 @@ class State:
                 self.once.end(record.sender, record.once, record.id, ending)
 
     def _enqueue(self, lsn: int, record: Enqueue, row: Transaction | None) -> Iterator[Effect]:
+        if len(record) > 1:
+            yield self._enqueue_run(lsn, record)
+            return
         if record.copy == 0:
             if self.has_come(record.id):
                 self._wrong(lsn, f"transfer {record.id} comes again")
@@ -573,53 +576,44 @@ class State:
         item = Item(lsn, record, TransferState.HELD, record.txn)
         self.keep(item)
         if row is None:
-            yield self._show(lsn, item)
+            self._show(lsn, item)
+            yield Moved((item,), item.state, item.cause)
             return
         row.add_undoable(lsn, Undone.ENQUEUE, lsn)
         row.items += 1
         row.bytes += record.header.length
 
-    def apply_run(self, run: EnqueuedRun, request: Request) -> Came:
-        """Make the changes of `apply` for the ENQUEUE of each of these own letters. `request`: that of the first."""
-        count, first, to = len(run), run.model.id, run.model.header.to
-        self.seen.add_run(first, count)
-        self.requests.add_run(request, count)
-        self.sequence = max(self.sequence, (first.sequence & 0xFFFF_FFFF) + count - 1)
-        self.keep_run(run)
-        return Came(to.service, to.node, run.lsns if to.node else ())
-
-    def apply_arrivals(self, run: EnqueuedRun, ids: tuple[TransferId, ...]) -> Came:
-        """Make the changes of `apply` for the ENQUEUE of each of these letters, which came from another node."""
+    def _enqueue_run(self, lsn: int, record: Enqueue) -> Came:
+        """Enqueue several letters. Nobody has asked for one of them yet, so they have no `Item`."""
+        count, first, request, to = len(record), record.id, record.request, record.header.to
+        if (request is not None) != (first.node == self.node):
+            self._wrong(lsn, f"letters of node {first.node!r} that {request} has sent")
+        if request is not None:
+            if not (self.seen.is_new(first) and self.requests.is_new(request)):
+                self._wrong(lsn, f"transfer {first} comes again, or one of the {count} letters with it")
+            self.seen.add(first, count)
+            self.requests.add(request, count)
+            self.sequence = max(self.sequence, (first.sequence & 0xFFFF_FFFF) + count - 1)
+            self.keep_run(lsn, record)
+            return Came(to.service, to.node, range(lsn, lsn + count) if to.node else ())
+        ids = record.ids
+        if len(set(ids)) < count or any(map(self.has_come, ids)):
+            self._wrong(lsn, f"transfer {first} comes again, or one of the {count} letters with it")
         for id in ids:
             self.seen.add(id)
-        self.keep_run(run)
-        return Came(run.model.header.to.service, ids=ids)
+        self.keep_run(lsn, record)
+        return Came(to.service, ids=ids)
 
-    def hand_run(self, items: Sequence[Item], taker: Life) -> MovedRun:
-        """Make the changes of `apply` for the TAKE of each of these letters, outside of transactions."""
-        for item in items:
-            item.state, item.taker, item.cause = TransferState.DELIVERED, taker, ""
-            item.deliveries += 1
-        return MovedRun(items, TransferState.DELIVERED)
-
-    def settle_run(self, items: Sequence[Item], state: TransferState) -> MovedRun:
-        """Make the changes of `apply` for the CHANGE of each of these letters, for no cause. The letters are small, and
-        `state` is not ACCEPTED."""
-        for item in items:
-            self._come_to(item, state, "")
-            if state in ENDED:
-                self._go(item, state)
-        return MovedRun(items, state)
-
-    def keep_run(self, run: EnqueuedRun) -> None:
-        """Keep a run of letters that wait."""
-        header, id = run.model.header, run.model.id
-        self.incarnations.update((id.incarnation,) if run.is_own else ())
-        if not run.is_own:
-            self.foreign.update((id, (lsn,)) for id, lsn in zip(run.ids, run.lsns, strict=True))
-        self.note_answer(run.model.request, id, len(run))
-        self.items.put_run(run)
-        self._queue(queue_name(header.to)).put_run(header.priority, run.lsns)
+    def keep_run(self, lsn: int, record: Enqueue) -> None:
+        """Keep letters that have come together and wait."""
+        header, id = record.header, record.id
+        if record.request is not None:
+            self.incarnations.add(id.incarnation)
+            self.note_answer(record.request, id, len(record))
+        else:
+            self.foreign.update((id, (number,)) for number, id in enumerate(record.ids, lsn))
+        self.items.put_run(Run(lsn, record, record.bodies, len(record)))  # type: ignore[arg-type]
+        self._queue(queue_name(header.to)).put_run(header.priority, range(lsn, lsn + len(record)))
 
     def keep(self, item: Item) -> None:
         """Keep a transfer that has not ended."""
@@ -649,7 +643,7 @@ class State:
     def _forget(self, item: Item) -> None:
         id = item.record.id
         if self.is_own(id):
-            del self.items.own[id.sequence]
+            self.items.own.pop(id.sequence, None)
             return
         left = tuple(lsn for lsn in self.foreign.pop(id) if lsn != item.lsn)
         if left:
@@ -683,31 +677,43 @@ class State:
             self.owed[id] = (state, item.cause) if before[0] is TransferState.CONSUMED else before
 
     def _take(self, lsn: int, record: Take, row: Transaction | None) -> Iterator[Effect]:
-        item = self.items.get(record.item)
-        if item is None or item.state is not TransferState.ACCEPTED:
-            self._wrong(lsn, f"TAKE of {record.item}, which is {item.state.name if item else 'not there'}")
-        if item.record.life not in (None, record.life):
-            self._wrong(lsn, f"TAKE of {record.item} by {record.life}; it is for {item.record.life}")
-        item.state, item.taker, item.txn, item.cause = TransferState.DELIVERED, record.life, record.txn, ""
-        item.deliveries += 1
+        items: list[Item] = []
+        for number in record.items:
+            item = self.items.get(number)
+            if item is None or item.state is not TransferState.ACCEPTED:
+                self._wrong(lsn, f"TAKE of {number}, which is {item.state.name if item else 'not there'}")
+            if item.record.life not in (None, record.life):
+                self._wrong(lsn, f"TAKE of {number} by {record.life}; it is for {item.record.life}")
+            items.append(item)
+        for item in items:
+            item.state, item.taker, item.txn, item.cause = TransferState.DELIVERED, record.life, record.txn, ""
+            item.deliveries += 1
         if row is not None:
-            row.add_undoable(lsn, Undone.TAKE, record.item)
+            row.add_undoable(lsn, Undone.TAKE, record.items[0])
             row.items += 1
-        yield _moved(item, item.state)
+        yield Moved(items, TransferState.DELIVERED)
 
     def _settle(self, lsn: int, record: Change) -> Iterator[Effect]:
-        item = self.items.get(record.item)
-        if item is None or item.txn != NONE or record.state not in next_states(item):
-            before = "not there" if item is None else f"{item.state.name}, of transaction {item.txn}"
-            self._wrong(lsn, f"transfer {record.item} becomes {record.state.name}; it is {before}")
-        self._come_to(item, record.state, record.cause)
-        if record.state is TransferState.ACCEPTED:
-            yield self._show(lsn, item)
-        elif record.state in ENDED:
-            yield from self._end(item, record.state)
-        else:
-            yield _moved(item, item.state)
-            yield from self._is_there(item)
+        state, cause, ends = record.state, record.cause, record.state in ENDED
+        items: list[Item] = []
+        for number in record.items:
+            item = self.items.get(number)
+            if item is None or item.txn != NONE or state not in next_states(item):
+                before = "not there" if item is None else f"{item.state.name}, of transaction {item.txn}"
+                self._wrong(lsn, f"transfer {number} becomes {state.name}; it is {before}")
+            items.append(item)
+        for item in items:
+            self._come_to(item, state, cause)
+            if ends:
+                self._go(item, state)
+            elif state is TransferState.ACCEPTED:
+                self._show(lsn, item)
+        yield Moved(items, state, cause)
+        if state is TransferState.ACCEPTED:
+            return
+        for item in items:
+            if item.run is None:  # the others keep nothing beside their body
+                yield from self._let_go(item) if ends else self._is_there(item)
 
     def _come_to(self, item: Item, state: TransferState, cause: str) -> None:
         item.deliveries = 0 if item.state is TransferState.DEAD else item.deliveries
@@ -723,7 +729,8 @@ class State:
             if item is None:  # a savepoint
                 continue
             if entry.what is Undone.ENQUEUE:
-                yield self._show(lsn, item)
+                self._show(lsn, item)
+                yield Moved((item,), item.state, item.cause)
             else:
                 yield from self._end(item, TransferState.CONSUMED)
         row.phase, row.save_list, row.undo_next = Phase.COMMITTED, None, NONE
@@ -751,15 +758,12 @@ class State:
                 self.once.discard(item.record.sender, item.record.once, item.record.id)
             yield from self._end(item, None)
         elif record.what is Undone.TAKE:
-            yield self._show(lsn, item)
+            self._show(lsn, item)
+            yield Moved((item,), item.state, item.cause)
         else:
             item.state, item.txn, item.taker = TransferState.DEAD, NONE, None
             item.cause = f"delivered {item.deliveries} times, and each time undone"
-            yield _moved(item, item.state)
-
-
-def _moved(item: Item, state: TransferState | None) -> Moved:
-    return Moved(item.record.id, state, item.cause, item)
+            yield Moved((item,), item.state, item.cause)
 
 
 _DEAD = (Undone.TAKE, Undone.TAKE_DEAD)

@@ -65,8 +65,7 @@ from rtmw.transfer.records import (
     NEVER_LOGGED,
     NONE,
     Change,
-    ChangeRun,
-    EnqueuedRun,
+    Enqueue,
     Request,
     Spooled,
     Start,
@@ -411,9 +410,7 @@ class Store(Closing):
         return drive(steps, self._append, notes)
 
     def _append(self, effect: Append) -> Sequence[int]:
-        records = effect.records
-        data = list(records) if isinstance(records, EnqueuedRun | ChangeRun) else [pack(record) for record in records]
-        positions, end = self._log._places(data, ends=not effect.begins)
+        positions, end = self._log._places([pack(record) for record in effect.records], ends=not effect.begins)
         self._last = rtmw.Appended(self._log, positions[-1], end)
         return positions
 
@@ -484,7 +481,7 @@ def _start(state: State, node: str, wall_ns: int, lies: Lies) -> Steps[None]:
         id = TransferId(state.node, state.incarnation, (state.life << 32) + state.sequence + 1)
         yield from append(state, replace(item.record, id=id, txn=NONE, prev=NONE))
         cause = f"the store of its node was set back, and this id was used before; it goes on as {id}"
-        yield from append(state, Change(item.lsn, TransferState.CANCELLED, cause))
+        yield from append(state, Change((item.lsn,), TransferState.CANCELLED, cause))
 
 
 def _of_last_life(state: State) -> list[Item]:
@@ -529,7 +526,9 @@ class Volatile:
         """Note the time, for the ages of transfers. Call it about once a second."""
         self.ages.note(self._next - 1, self._now().wall_ns)
 
-    def _number(self, effect: Append) -> range:
-        begin = self._next
-        self._next += len(effect.records)
-        return range(begin, self._next)
+    def _number(self, effect: Append) -> list[int]:
+        lsns: list[int] = []
+        for record in effect.records:
+            lsns.append(self._next)
+            self._next += len(record) if isinstance(record, Enqueue) else 1
+        return lsns

@@ -16,7 +16,6 @@ from rtmw.transfer.events import (
     Event,
     Free,
     Moved,
-    MovedRun,
     ReceiverJoined,
     ReceiverLeft,
     RollBack,
@@ -62,15 +61,13 @@ class Driven(Store):
     def step(self, event: Event) -> Any:
         with self.lock:
             done = self.submit(event)
-        bodies = [note.body for note in done.notes if isinstance(note, Free) and isinstance(note.body, Spooled)]
+        bodies = [note.body for note in done.notes if isinstance(note, Free)]
         if done.last is not None and (done.waits or bodies):
             done.last.resolve()
         for body in bodies:
             self.spool.remove(body.name)
         for note in done.notes:
-            if isinstance(note, MovedRun):
-                self.told += note
-            elif isinstance(note, Moved | Aborted):
+            if isinstance(note, Moved | Aborted):
                 self.told.append(note)
         if done.failure is not None:
             raise done.failure

@@ -41,15 +41,16 @@ def full_after(log: rtmw.Log[Any], batches: int, reserve: int = 0) -> Iterator[N
 
 
 @contextmanager
-def room_for(log: rtmw.Log[Any], records: int) -> Iterator[None]:
-    """It takes so many records more; a batch of more than are left is refused, and smaller ones are not."""
-    places, left = log._places, records
+def room_for(log: rtmw.Log[Any], room: int) -> Iterator[None]:
+    """It takes records of so many bytes more; a batch of more than are left is refused, and smaller ones are not."""
+    places, left = log._places, room
 
     def limited(data: list[Any], *, ends: bool = False) -> list[tuple[int, int]]:
         nonlocal left
-        if len(data) > left:
+        size = sum(map(len, data))
+        if size > left:
             raise LogFull("the disk is full")
-        left -= len(data)
+        left -= size
         return places(data, ends=ends)
 
     with _appended_by(log, limited):

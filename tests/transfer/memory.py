@@ -10,7 +10,7 @@ from rtmw.transfer.events import Append, Effect, Event, Now, Steps
 from rtmw.transfer.header import Delivery, Header, Kind
 from rtmw.transfer.limits import Limits
 from rtmw.transfer.machine import Machine, append, undo_losers
-from rtmw.transfer.records import ChangeRun, Checkpoint, EnqueuedRun, Record, Start, pack, unpack
+from rtmw.transfer.records import Checkpoint, Record, Start, pack, unpack
 from rtmw.transfer.recovery import checkpoint_of, redo
 from rtmw.transfer.state import State
 
@@ -36,14 +36,14 @@ class MemoryLog:
     def _size(data: bytes) -> int:
         return (32 + len(data) + 7) // 8 * 8
 
-    def append(self, records: Iterable[Record] | EnqueuedRun | ChangeRun) -> list[int]:
+    def append(self, records: Iterable[Record]) -> list[int]:
         if self.fails_after is not None:
             if self.fails_after == 0:
                 raise OSError("the disk is full")
             self.fails_after -= 1
         batch: Batch = []
         for record in records:
-            data = record if isinstance(record, bytes) else pack(record)
+            data = pack(record)
             batch.append((self.end, data))
             self.end += self._size(data)
         self.batches.append(batch)

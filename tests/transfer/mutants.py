@@ -60,7 +60,7 @@ MUTANTS: Final = {
     "COMMIT leaves what was taken": Mutant(
         "state",
         "                yield from self._end(item, TransferState.CONSUMED)",
-        "                yield self._show(lsn, item)",
+        "                self._show(lsn, item)",
     ),
     "COMMIT is not logged": Mutant(
         "machine",
@@ -80,8 +80,8 @@ MUTANTS: Final = {
     ),
     "an undone TAKE is forgotten": Mutant(
         "state",
-        "            yield self._show(lsn, item)\n        else:",
-        "            yield from self._end(item, None)\n        else:",
+        "        elif record.what is Undone.TAKE:\n            self._show(lsn, item)\n",
+        "        elif record.what is Undone.TAKE:\n            yield from self._end(item, None)\n",
     ),
     "an undone send stays": Mutant(
         "state", "            yield from self._end(item, None)\n        elif", "            item.txn = 0\n        elif"

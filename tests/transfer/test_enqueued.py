@@ -1,4 +1,4 @@
-"""A run of letters, beside the ENQUEUE of each of them."""
+"""An ENQUEUE of several letters, beside that of each of them, and what is left of it."""
 
 from __future__ import annotations
 
@@ -6,39 +6,54 @@ from dataclasses import replace
 
 import pytest
 
-from rtmw.transfer.records import NONE, Enqueue, EnqueuedRun, Request, TransferId, pack, unpack
+from rtmw.transfer.queues import Run
+from rtmw.transfer.records import NONE, Enqueue, Request, TransferId, pack, unpack
 from tests.transfer.memory import ME, header
 
-BODIES = [b"one", b"three", b"two"]
-OF_A_PROGRAM = Enqueue(NONE, NONE, TransferId("hub", 9, 70), header(b"one"), b"one", "valve", request=Request(ME, 5))
-OF_A_NODE = replace(OF_A_PROGRAM, request=None)
+BODIES = (b"one", b"three", b"two", b"four")
+OF_A_PROGRAM = Enqueue(NONE, NONE, TransferId("hub", 9, 70), header(b"one"), BODIES, "valve", request=Request(ME, 5))
+OF_A_NODE = replace(OF_A_PROGRAM, request=None, others=(71, 75, 72))
 
 
 @pytest.fixture(params=[OF_A_PROGRAM, OF_A_NODE], ids=["of a program", "of another node"])
-def run(request: pytest.FixtureRequest) -> EnqueuedRun:
-    return EnqueuedRun(request.param, [70, 71, 75], list(BODIES), lsns=[800, 960, 1120])
+def record(request: pytest.FixtureRequest) -> Enqueue:
+    found: Enqueue = request.param
+    return found
 
 
-def letter(run: EnqueuedRun, at: int) -> Enqueue:
-    id, request = TransferId("hub", 9, run.sequences[at]), run.model.request
-    told = None if request is None else Request(ME, 5 + at)
-    return replace(run.model, id=id, header=header(BODIES[at]), body=BODIES[at], request=told)
+def letter(record: Enqueue, at: int) -> Enqueue:
+    """The record of one letter, as it would be sent by itself."""
+    id = TransferId("hub", 9, (70, *record.others)[at] if record.others else 70 + at)
+    told = None if record.request is None else Request(ME, 5 + at)
+    return Enqueue(NONE, NONE, id, header(BODIES[at]), (BODIES[at],), "valve", request=told)
 
 
-def test_the_records_of_a_run_are_those_of_its_letters(run: EnqueuedRun) -> None:
-    assert list(run) == [pack(letter(run, at)) for at in range(len(run))]
+def test_a_record_has_its_letters_as_each_would_have_been_sent_by_itself(record: Enqueue) -> None:
+    assert len(record) == len(BODIES)
+    for at, id in enumerate(record.ids):
+        assert record.letter(at) == letter(record, at)
+        assert id == letter(record, at).id
 
 
-def test_a_letter_that_is_taken_from_a_run_is_what_recovery_reads(run: EnqueuedRun) -> None:
-    records = list(run)
-    for at, lsn in enumerate(run.lsns):
-        assert run.take(at) == unpack(records[at], lsn) == letter(run, at)
+def test_a_part_of_a_record_has_the_same_letters(record: Enqueue) -> None:
+    part = record.part(1, 3)
+    assert [part.letter(at) for at in range(len(part))] == [letter(record, at) for at in (1, 2)]
+    assert unpack(pack(part), 1 << 40) == part
 
 
-def test_a_run_does_not_keep_the_body_of_a_letter_that_was_taken_from_it(run: EnqueuedRun) -> None:
-    assert run.find(960) == 1
-    run.take(1)
-    assert run.find(960) is None
-    assert run.waiting == [800, 1120]
-    assert run.bodies == [b"one", b"", b"two"]
-    assert len(run) == 3
+def test_letters_in_one_record_take_less_than_in_one_each(record: Enqueue) -> None:
+    alone = [pack(letter(record, at)) for at in range(len(record))]
+    assert len(pack(record)) < sum(map(len, alone)) / 2
+
+
+def test_a_run_does_not_keep_the_body_of_a_letter_that_has_ended(record: Enqueue) -> None:
+    run = Run(800, record, record.bodies, len(record), asked=2)  # type: ignore[arg-type]
+    assert list(run.stretches()) == [(0, 4)]
+    run.end(801)
+    assert (run.index(801), run.index(802), run.index(804), run.index(799)) == (None, 2, None, None)
+    assert list(run.waiting) == [800, 802, 803]
+    assert run.bodies == [b"one", b"", b"two", b"four"]
+    assert list(run.stretches()) == [(0, 1), (2, 4)]
+    run.end(803)
+    assert (run.left, run.asked) == (2, 0)
+    assert list(run.stretches()) == [(0, 1), (2, 3)]

@@ -112,12 +112,12 @@ def test_a_transfer_in_an_open_transaction_is_settled_by_nobody(core: Core) -> N
 
 
 def test_a_remote_transfer_waits_in_a_queue_of_its_own_and_becomes_what_the_peer_reports(core: Core) -> None:
-    (id,) = send(core, b"a", "ingest@hostB")
+    send(core, b"a", "ingest@hostB")
     assert nothing(core)
     (item,) = core.state.items.values()
     for state in (TransferState.SENT, TransferState.DELIVERED, TransferState.CONSUMED):
         core.step(SettleTransfer(item.lsn, state))
-        assert core.effects[0] == Moved(id, state)
+        assert core.effects[0] == Moved([item], state)
 
 
 # ---- lifetime ----

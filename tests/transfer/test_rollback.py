@@ -12,13 +12,14 @@ from rtmw.transfer.events import (
     BeginTransaction,
     CommitTransaction,
     DestroySavepoint,
+    Free,
     ReceiverJoined,
     RollBack,
     SendTransfer,
     SetSavepoint,
     TakeTransfer,
 )
-from rtmw.transfer.records import Clr, Record, Savepoint, Undone
+from rtmw.transfer.records import Clr, Record, Savepoint, Spooled, Undone
 from rtmw.transfer.state import SavepointEntry, State, Transaction
 from tests.transfer.memory import ME, Core, header
 
@@ -116,10 +117,11 @@ def test_an_undone_send_frees_its_body_and_an_undone_take_is_back_in_its_place(c
     txn = begin(core)
     core.step(SetSavepoint(txn, "s"))
     assert take(core, txn) == b"1"
-    send(core, b"new", txn)
+    new = Spooled("1s1", 5000)
+    core.step(SendTransfer(header(bytes(5000)), new, txn=txn))
     core.effects.clear()
     core.step(RollBack(txn, "s"))
-    assert [effect.body for effect in core.effects if hasattr(effect, "body")] == [b"new"]
+    assert [effect.body for effect in core.effects if isinstance(effect, Free)] == [new]
     assert [take(core), take(core), take(core), take(core)] == [b"1", b"2", b"3", None]
 
 

@@ -62,9 +62,9 @@ def test_what_has_not_ended_or_is_owed_has_come_however_many_gaps_lie_behind_it(
     state.node, state.incarnation = "a", 1
     header = Header(Address.parse("ingest"), Kind.BUF, 1, Level.ACCEPTED, Delivery.LOG, 0, 0, 0)
     for lsn, id in enumerate(ids, 1):
-        state.apply(lsn, Enqueue(NONE, NONE, id, header, b"x", "gauge", None, NONE, 0, None, b""))
+        state.apply(lsn, Enqueue(NONE, NONE, id, header, (b"x",), "gauge", None, NONE, 0, None, b""))
     assert all(state.has_come(id) for id in ids)
-    state.apply(100, Change(1, TransferState.CANCELLED, ""))
+    state.apply(100, Change((1,), TransferState.CANCELLED, ""))
     assert state.has_come(ids[0]), "its node does not know yet how it has ended"
     state.apply(101, Settled(ids[0]))
     assert [id for id in ids if not state.has_come(id)] == [ids[0]]

@@ -204,7 +204,7 @@ def test_events_are_told(path: Path) -> None:
             send(store, b"b", txn)
         assert Aborted(txn, AbortCause.SIZE) in store.told
         (id,) = store.send(header(b"c"), b"c")
-        assert store.told[-1] == Moved(id, TransferState.ACCEPTED)
+        assert store.told[-1] == Moved((store.machine.state.find(id),), TransferState.ACCEPTED)
 
 
 def test_a_store_is_of_one_node_and_one_process(path: Path, store: Driven, spawn: Spawn) -> None:

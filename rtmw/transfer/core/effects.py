@@ -13,7 +13,7 @@ from rtmw.errors import LogFull
 from rtmw.transfer.address import Life
 from rtmw.transfer.core.report import Happening
 from rtmw.transfer.errors import TransactionAborted, TransferRefused
-from rtmw.transfer.events import Aborted, Came, Event, Moved, MovedRun
+from rtmw.transfer.events import Aborted, Came, Event, Moved
 from rtmw.transfer.frames import Frame
 from rtmw.transfer.messages import Failed, Message
 from rtmw.transfer.records import Spooled
@@ -64,7 +64,7 @@ class Ended:
 class Happened(NamedTuple):
     """Notes of a step of one of the machines. `logged`: that with the log."""
 
-    notes: tuple[Moved | MovedRun | Aborted | Came, ...]
+    notes: tuple[Moved | Aborted | Came, ...]
     logged: bool
 
 

@@ -42,7 +42,6 @@ from rtmw.transfer.events import (
     EndsConfirmed,
     Event,
     Moved,
-    MovedRun,
     Note,
     Now,
     PassOver,
@@ -335,8 +334,8 @@ class CoreDesk:
 
     def to_say(self, note: Note) -> Callable[[Carries], None] | None:
         """Return the call that tells peers when the note is durable; None: nothing is told."""
-        if isinstance(note, Moved | MovedRun):
-            return self._moved(note) if isinstance(note, Moved) else self._moved_run(note)
+        if isinstance(note, Moved):
+            return self._moved(note)
         return self._came(note) if isinstance(note, Came) and (note.node or note.ids) else None
 
     def _came(self, note: Came) -> Callable[[Carries], None]:
@@ -353,52 +352,33 @@ class CoreDesk:
         return say
 
     def _moved(self, note: Moved) -> Callable[[Carries], None] | None:
-        item, id = note.item, note.id
-        if item is None:
-            return None
-        if item.record.header.to.node:
-            return self._moved_out(note, item)
-        if self._is_own(id):
-            return None
-        end = self.end_of(id)
-        is_own = self._is_own(own_id(id))
+        over: list[TransferId] = []
+        back: list[Item] = []
+        come: list[tuple[TransferId, End]] = []
+        for item in note.items:
+            id = item.record.id
+            if item.record.header.to.node:
+                machine = self._machines.of(item.lsn)
+                if item.lsn not in machine.state.items:
+                    machine.carried.discard(item.lsn)
+                    over.append(id)
+                elif note.state is TransferState.ACCEPTED:
+                    back.append(item)
+            elif not self._is_own(id) and (end := self.end_of(id)) is not None:
+                come.append((id, end))
 
         def say(peers: Carries) -> None:
-            if end is not None:
+            for id in over:
+                peers.ended(id)
+            for item in back:
+                self.add_waiting(item)
+                peers.ready(item.record.header.to.node)
+            for id, end in come:
                 self._tell(id, end)
+                is_own = self._is_here(id.node)
                 peers.moved(own_id(id) if is_own else id, *end, is_own=is_own)
 
-        return say
-
-    def _moved_run(self, note: MovedRun) -> Callable[[Carries], None] | None:
-        """Return the call for a run. None of its letters is a copy of another, so each is as it has moved."""
-        come = [one.record.id for one in note.items if not (one.record.header.to.node or self._is_own(one.record.id))]
-        over = [one for one in note.items if one.record.header.to.node] if note.state in ENDED else []
-        for item in over:
-            self._machines.of(item.lsn).carried.discard(item.lsn)
-
-        def say(peers: Carries) -> None:
-            for item in over:
-                peers.ended(item.record.id)
-            for id in come:
-                self._tell(id, (note.state, ""))
-                peers.moved(id, note.state, "", is_own=False)
-
-        return say if over or come else None
-
-    def _moved_out(self, note: Moved, item: Item) -> Callable[[Carries], None] | None:
-        """Return the call for a transfer for another node; None: nothing is told."""
-        if item.lsn not in self._machines.of(item.lsn).state.items:
-            self._machines.of(item.lsn).carried.discard(item.lsn)
-            return lambda peers: peers.ended(note.id)
-        if note.state is not TransferState.ACCEPTED:
-            return None
-
-        def say(peers: Carries) -> None:
-            self.add_waiting(item)
-            peers.ready(item.record.header.to.node)
-
-        return say
+        return say if over or back or come else None
 
     def raws(self, node: str) -> list[TransferId]:
         """Return the ids of each SMALL_RAW that waits for this node; they wait no longer."""

@@ -53,7 +53,7 @@ from rtmw.transfer.core.peers import CoreDesk, Nodes
 from rtmw.transfer.core.report import Happening, Room, counters_of, full_words, queues_of
 from rtmw.transfer.core.service import Service
 from rtmw.transfer.errors import TransferError
-from rtmw.transfer.events import Aborted, Came, Event, Free, Moved, MovedRun, Now, SendRun, SendTransfer, Tick
+from rtmw.transfer.events import Aborted, Came, Event, Free, Moved, Now, SendRun, SendTransfer, Tick
 from rtmw.transfer.frames import CORE_QUEUE, CORE_TOPIC, EVENTS_TOPIC, Barrier, Frame, pack_frame, queue_of
 from rtmw.transfer.limits import Limits
 from rtmw.transfer.messages import Advanced, Core, Join
@@ -509,11 +509,11 @@ class Process:
         """Carry out the notes of a step, and return its answer."""
         if done.last is not None:
             self._syncing.note(done.last, done.waits)
-        told: list[Moved | MovedRun | Aborted | Came] = []
+        told: list[Moved | Aborted | Came] = []
         for note in done.notes:
             if not isinstance(note, Free):
                 told.append(note)
-            elif isinstance(note.body, Spooled):
+            else:
                 self._later(logged, lambda body=note.body: self._store.spool.remove(body.name))  # type: ignore[misc]
             if (say := self._desk.to_say(note)) is not None:
                 self._later(logged, lambda say=say: say(self.nodes))  # type: ignore[misc]

@@ -249,7 +249,7 @@ def counters_of(machines: tuple[Machine, ...], redelivered: int) -> TransferCoun
     for machine in machines:
         ended.update(machine.state.counts)
         items = machine.state.items
-        states[TransferState.ACCEPTED] += items.runs.letters
+        states[TransferState.ACCEPTED] += len(items) - len(items.made)
         size += items.inline_bytes
         for item in items.made.values():
             states[item.state] += item.counts_at(machine.state.node)
@@ -296,8 +296,7 @@ def queues_of(machines: Iterable[tuple[Machine, Ages]]) -> list[TransferQueue]:
 
 def _parts(machine: Machine) -> Iterator[tuple[Address, int, int]]:
     """Yield for each part to whom it is, how many there are, and the number of the first of them."""
-    for run, left, first in machine.state.items.runs.waiting():
-        yield run.model.header.to, left, first
+    yield from machine.state.items.waiting()
     for item in machine.state.items.made.values():
         if item.state is not TransferState.DEAD and item.counts_at(machine.state.node):
             yield item.record.header.to, 1, item.lsn

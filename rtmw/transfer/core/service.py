@@ -58,7 +58,6 @@ from rtmw.transfer.events import (
     CommitTransaction,
     Event,
     Moved,
-    MovedRun,
     ReceiverJoined,
     ReceiverLeft,
     SendRun,
@@ -153,24 +152,20 @@ class Altering:
         for id, node in [one for one in self._at.items() if not nodes.is_up(one[1])]:
             yield from self._refuse(id, _not_connected(id, node), logged=False)
 
-    @property
-    def waits(self) -> bool:
-        """Does somebody wait for anything?"""
-        return bool(self._asked)
-
-    def is_asked(self, note: Moved) -> bool:
-        """Does somebody wait to hear that this transfer has moved?"""
-        return note.id in self._asked and note.state not in (TransferState.ACCEPTED, TransferState.SENT)
+    def asks(self, items: Sequence[Item]) -> bool:
+        """Does somebody wait to hear of one of these transfers?"""
+        return bool(self._asked) and any(item.record.id in self._asked for item in items)
 
     def answer(self, note: Moved, logged: bool) -> Steps:
-        """Answer all who wait for this transfer."""
-        if note.state is not TransferState.CANCELLED:
-            name = note.state.name if note.state is not None else "undone"
-            yield from self._refuse(note.id, f"transfer {note.id} is {name}", logged)
-            return
-        self._at.pop(note.id, None)
-        for frame in self._asked.pop(note.id):
-            yield _answer(frame, messages.Done(note.state), logged)
+        """Answer all who wait for these transfers."""
+        for id in [item.record.id for item in note.items if item.record.id in self._asked]:
+            if note.state is not TransferState.CANCELLED:
+                name = note.state.name if note.state is not None else "undone"
+                yield from self._refuse(id, f"transfer {id} is {name}", logged)
+                continue
+            self._at.pop(id, None)
+            for frame in self._asked.pop(id):
+                yield _answer(frame, messages.Done(note.state), logged)
 
     def _refuse(self, id: TransferId, why: str, logged: bool) -> Steps:
         self._at.pop(id, None)
@@ -340,11 +335,11 @@ class Bodies:
 
 
 LARGEST_BATCH: Final = 52 << 10
-"""Largest number of bytes of records in one batch: the smallest segment of a log has room for that."""
+"""Largest number of bytes of a record of letters: the smallest segment of a log has room for that."""
 MOST_LETTERS: Final = (1 << 16) - 1
 """Largest number of letters in one answer."""
-_HEADS: Final = 32 + 7 + 101
-"""Bytes of a letter in the log: the heads of its record and of ENQUEUE, padding, and no body, header or names."""
+_HEADS: Final = 32 + 7 + 103
+"""Bytes of letters in the log: the heads of their record and of ENQUEUE, padding, and no bodies, header or names."""
 
 
 class Letters(NamedTuple):
@@ -356,14 +351,14 @@ class Letters(NamedTuple):
 
 
 def in_batches(runs: Sequence[Run], *names: str) -> Iterator[Letters]:
-    """Yield the letters of a frame. What is logged is one batch of the log, and each record has these names."""
+    """Yield the letters of a frame. What is logged is one record of the log, which has these names."""
     for letters in _joined(runs) if len(runs) > 1 else (Letters(*runs[0]),):
         header, bodies = letters
         if header.delivery is not Delivery.LOG:
             yield letters
             continue
         largest = header.length if len(runs) == 1 else max(map(len, bodies))
-        most = max(1, LARGEST_BATCH // (largest + _beside_body(header, names)))
+        most = max(1, (LARGEST_BATCH - _beside_bodies(header, names)) // (largest + 2))
         if len(bodies) <= most:
             yield letters
             continue
@@ -372,8 +367,8 @@ def in_batches(runs: Sequence[Run], *names: str) -> Iterator[Letters]:
             yield Letters(resized(header, len(part[0])), part)
 
 
-def _beside_body(header: Header, names: Iterable[str]) -> int:
-    """Return the largest number of bytes that a letter takes in the log beside its body."""
+def _beside_bodies(header: Header, names: Iterable[str]) -> int:
+    """Return the largest number of bytes that letters take in the log beside their bodies and the lengths of these."""
     return _HEADS + len(header.pack()) + sum(len(name.encode()) for name in names)
 
 
@@ -700,7 +695,7 @@ class Service:
                 self._telling.advance(item, self.nodes.progress(item))
         yield from self._telling.tell()
 
-    def _happened(self, notes: tuple[Moved | MovedRun | Aborted | Came, ...], logged: bool) -> Steps:
+    def _happened(self, notes: tuple[Moved | Aborted | Came, ...], logged: bool) -> Steps:
         touched: set[str] = set()
         for note in notes:
             if isinstance(note, Came):
@@ -708,30 +703,22 @@ class Service:
                     touched.add(note.service)
             elif isinstance(note, Aborted):
                 yield from self._aborted(note)
-            elif isinstance(note, MovedRun):
-                yield from self._moved_run(note, logged)
-            elif (item := note.item) is not None:
-                if note.state is TransferState.ACCEPTED and not item.record.header.to.node:
-                    touched.add(item.record.header.to.service)
-                yield from self._moved(note, item, logged)
+            else:
+                to = [item.record.header.to for item in note.items] if note.state is TransferState.ACCEPTED else ()
+                touched.update(one.service for one in to if not one.node)
+                yield from self._moved(note, logged)
         for service in touched:
             yield from self._receiving.serve(service)
 
-    def _moved(self, note: Moved, item: Item, logged: bool) -> Steps:
+    def _moved(self, note: Moved, logged: bool) -> Steps:
         if note.state is not None and note.state in BAD:
-            happening = self.events.of_transfer(item, note.state, note.cause, self.machines.now().wall_ns)
-            yield Report(happening, logged)
-        self._telling.gather(note, item, logged)
-        if self._altering.is_asked(note):
+            for item in note.items:
+                happening = self.events.of_transfer(item, note.state, note.cause, self.machines.now().wall_ns)
+                yield Report(happening, logged)
+        self._telling.gather(note, logged)
+        if note.state not in (TransferState.ACCEPTED, TransferState.SENT) and self._altering.asks(note.items):
             yield from self._telling.tell()
             yield from self._altering.answer(note, logged)
-
-    def _moved_run(self, run: MovedRun, logged: bool) -> Steps:
-        if not self._altering.waits:
-            self._telling.gather_run(run, logged)
-            return
-        for note, item in zip(run, run.items, strict=True):
-            yield from self._moved(note, item, logged)
 
     def _aborted(self, note: Aborted) -> Steps:
         if note.cause is AbortCause.ASKED:

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from rtmw.transfer.address import Life
 from rtmw.transfer.core.effects import Steps, Tell
 from rtmw.transfer.core.report import Progress
-from rtmw.transfer.events import Moved, MovedRun
+from rtmw.transfer.events import Moved
 from rtmw.transfer.frames import Frame
 from rtmw.transfer.messages import Advanced, Move, Moves, MovesRun
 from rtmw.transfer.queues import Item
@@ -39,34 +39,34 @@ class Telling:
         self._followers: dict[TransferId, set[Life]] = {}
         """Senders that have sent again what another one had sent with the same id."""
 
-    def gather(self, note: Moved, item: Item, logged: bool) -> None:
-        """Gather a move for its sender, if that lives. That it was accepted at first is the answer to its Send."""
-        request = item.record.request
-        is_first = note.state is TransferState.ACCEPTED and not item.record.txn and not item.deliveries
-        if request is None or is_first:
-            return
-        for life in self._meant(request.producer, note):
+    def gather(self, note: Moved, logged: bool) -> None:
+        """Gather moves for their senders, if they live. That a transfer was accepted at first is the answer to its
+        Send."""
+        items, state, cause = note
+        if state is TransferState.ACCEPTED:
+            items = [item for item in items if item.record.txn or item.deliveries]
+        for (life, node, incarnation), same in groupby(items, _origin):
+            if life is None:
+                continue
+            sequences = tuple(item.record.id.sequence for item in same)
             if life in self._members:
-                self._moves.setdefault(life, []).append(Move(note.id, note.state, note.cause))
+                moves = self._moves.setdefault(life, [])
+                if cause or state is None or len(sequences) == 1:
+                    moves += (Move(TransferId(node, incarnation, sequence), state, cause) for sequence in sequences)
+                else:
+                    moves.append(MovesRun(node, incarnation, state, sequences))
                 self._logged |= logged
+            if self._followers:
+                self._gather_for_followers(TransferId(node, incarnation, 0), sequences, note, logged)
 
-    def gather_run(self, run: MovedRun, logged: bool) -> None:
-        if self._followers:
-            for note, item in zip(run, run.items, strict=True):
-                self.gather(note, item, logged)
-            return
-        for (life, node, incarnation), same in groupby(run.items, _origin):
-            if life is not None and life in self._members:
-                sequences = tuple(item.record.id.sequence for item in same)
-                self._moves.setdefault(life, []).append(MovesRun(node, incarnation, run.state, sequences))
-                self._logged |= logged
-
-    def _meant(self, producer: Life, note: Moved) -> set[Life]:
-        if not self._followers:
-            return {producer}
+    def _gather_for_followers(self, first: TransferId, sequences: Sequence[int], note: Moved, logged: bool) -> None:
         is_over = note.state is None or note.state in ENDED
-        followers = self._followers.pop(note.id, set()) if is_over else self._followers.get(note.id, set())
-        return followers | {producer}
+        for sequence in sequences:
+            id = TransferId(first.node, first.incarnation, sequence)
+            lives = self._followers.pop(id, set()) if is_over else self._followers.get(id, set())
+            for life in lives & self._members.keys():
+                self._moves.setdefault(life, []).append(Move(id, note.state, note.cause))
+                self._logged |= logged
 
     def advance(self, item: Item, progress: Progress) -> None:
         """Gather how far a transfer is, for all who are told of it."""

@@ -88,7 +88,7 @@ def test_letters_that_are_logged_are_cut_into_batches_that_fit_into_the_smallest
             first = Request(FRAME.life, store.parked + 1)
             assert store.step(SendRun(batch.header, batch.bodies, name, first)) is not None
         assert store.parked == 500 * len(sizes)
-    assert len(batches) > 1
+    assert len(batches) > 1 or sizes == [1]
 
 
 def test_a_batch_that_is_logged_has_all_letters_for_which_there_is_room() -> None:

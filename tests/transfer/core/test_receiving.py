@@ -74,14 +74,15 @@ def numbers(*span: int) -> list[bytes]:
     return [b"%d" % number for number in range(*span)]
 
 
-@pytest.mark.parametrize("room", [1, 2, 5, 8])
+@pytest.mark.parametrize(("room", "letters"), [(55, 1), (71, 2), (103, 4), (104, 8)])
 @pytest.mark.parametrize("waits", [True, False])
 def test_of_more_letters_than_the_disk_has_room_for_those_are_taken_that_can_be(
-    taker: Taker, room: int, waits: bool
+    taker: Taker, room: int, letters: int, waits: bool
 ) -> None:
+    """A TAKE of n letters has 40 + 8 n bytes, and fewer letters are asked for by halves."""
     with room_for(taker.store._log, room):
-        assert taker.take(8, waits) == (numbers(room), room)
-    assert taker.take(LETTERS) == (numbers(room, LETTERS), LETTERS - room)
+        assert taker.take(8, waits) == (numbers(letters), letters)
+    assert taker.take(LETTERS) == (numbers(letters, LETTERS), LETTERS - letters)
 
 
 def test_without_any_room_a_take_is_refused_or_waits_and_no_letter_is_lost(taker: Taker) -> None:
