@@ -34,12 +34,15 @@ bool clock_offset(int64_t *ns)
 
 uint64_t monotonic_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
 
-/* One clock read a message instead of two: the wall clock is read once a millisecond. Lock held. */
+/* One clock read a message instead of two: the wall clock is read once a millisecond. Lock held. It is read before the
+ * other one: a thread that waits for the processor between the two then finds it behind for a millisecond, and stamps no
+ * message with a time that has not come. */
 uint64_t realtime_ns(struct rtmw_region *r, uint64_t mono)
 {
     if (mono - r->real_checked_ns > REAL_CHECK_NS) {
+        uint64_t real = clock_ns(CLOCK_REALTIME);
         r->real_checked_ns = monotonic_ns(); /* `mono` may be from before this thread waited for the processor */
-        r->real_minus_mono = clock_ns(CLOCK_REALTIME) - r->real_checked_ns;
+        r->real_minus_mono = real - r->real_checked_ns;
     }
     return mono + r->real_minus_mono;
 }

@@ -9,7 +9,7 @@
 #define SECOND INT64_C(1000000000)
 #define DAY    (86400 * SECOND)
 
-static int64_t wall_set_by, passed;
+static int64_t wall_set_by, passed, each_reading;
 
 static struct timespec moved(struct timespec t, int64_t by)
 {
@@ -20,6 +20,7 @@ static struct timespec moved(struct timespec t, int64_t by)
 int native_clock_gettime(clockid_t clock, struct timespec *now)
 {
     int code = clock_gettime(clock, now);
+    passed += each_reading; /* its caller waits for the processor */
     *now = moved(*now, passed + (clock == CLOCK_REALTIME ? wall_set_by : 0));
     return code;
 }
@@ -123,6 +124,21 @@ static void a_wall_clock_set_back_prolongs_no_life(void)
     close_pair();
 }
 
+/* It has no message of the future, which would look as if the clocks of two hosts disagreed. */
+static void a_thread_that_waits_between_two_readings_publishes_nothing_of_the_future(void)
+{
+    open_pair("preempted", NULL, NULL);
+    pass(SECOND / 100); /* the wall clock is read anew */
+    each_reading = SECOND / 5000;
+    publish((rtmw_message_qos){.priority = -1});
+    each_reading = 0;
+    publish((rtmw_message_qos){.priority = -1});
+    uint64_t now = wall();
+    CHECK(must_get().source_time_ns <= now);
+    CHECK(must_get().source_time_ns <= now);
+    close_pair();
+}
+
 /* Beyond depth, under the cause for which it would not have been had anyway. */
 static void what_is_dropped_beyond_depth_has_expired_by_the_same_clock(void)
 {
@@ -212,6 +228,7 @@ int main(void)
     a_wall_clock_set_forward_ends_no_life();
     a_message_says_when_it_ends_on_the_clock_that_nobody_sets();
     a_wall_clock_set_back_prolongs_no_life();
+    a_thread_that_waits_between_two_readings_publishes_nothing_of_the_future();
     what_is_dropped_beyond_depth_has_expired_by_the_same_clock();
     a_wall_time_is_converted_when_it_is_published();
     a_lifetime_that_no_clock_reaches_is_none();
