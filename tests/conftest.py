@@ -38,6 +38,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Stalls(), "stalls")
 
 
+def pytest_unconfigure() -> None:
+    """At exit the interpreter would warn of each socket that is still open."""
+    while _claims:
+        _claims.pop().close()
+
+
 WITHOUT_DDS = [*range(100, 215)]
 """Domains of tests in which no node carries anything over DDS: these need no UDP ports."""
 
