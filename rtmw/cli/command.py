@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import rtmw
 from rtmw.cli.parsing import Commands, Parser, add_commands, commands_of, runs, seconds
-from rtmw.cli.terminal import warn
+from rtmw.cli.terminal import reencode, warn, writing
 from rtmw.errors import RtmwError, needed, needing_dds
 
 if TYPE_CHECKING:
@@ -90,18 +90,39 @@ def build_parser() -> Parser:
 def run(argv: Sequence[str] | None = None) -> int:
     """Run `rtmw` with these arguments and give its exit status. KeyboardInterrupt passes."""
     sys.excepthook = _show_fault
+    _ready_output()
     arguments = build_parser().parse_args(argv)
     try:
         status = int(arguments.run(arguments))
-        sys.stdout.flush()
+        with writing():
+            sys.stdout.flush()
         return status
     except RtmwError as error:
         warn(f"rtmw: {error}")
+        if isinstance(error.__cause__, OSError):  # it may be of standard output
+            _drop_what_cannot_be_written()
         return 1
     except BrokenPipeError:
-        # What is left in the buffer must not be written at exit, where it would fail once more and be reported.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_what_cannot_be_written()
         return 141
+
+
+def _ready_output() -> None:
+    """Gives a command that was started without standard output or error one that goes nowhere. A character that the
+    encoding of standard output lacks is shown with an escape."""
+    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison] - so is it where descriptor 1 is closed
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - until the process ends
+    if sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison]
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    reencode(errors="backslashreplace")
+
+
+def _drop_what_cannot_be_written() -> None:
+    """What is left in the buffer must not be written at exit, where it would fail once more and be reported."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _show_fault(_kind: type[BaseException], error: BaseException, _trace: TracebackType | None) -> None:

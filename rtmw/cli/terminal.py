@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from rtmw.cli.values import to_plain
 from rtmw.clock import CLOCK
+from rtmw.errors import RtmwError
 from rtmw.text.strict_json import as_json
 from rtmw.text.units import counted as counted
 from rtmw.text.units import duration as duration
@@ -73,6 +74,10 @@ class Table:
         return [[text(cell) for cell in row] for row in (self.columns, *self.rows)]
 
 
+class OutputFailed(RtmwError):
+    """Standard output takes no more; the message says why."""
+
+
 class Display(Protocol):
     """Where a command that goes on shows its newest table."""
 
@@ -86,9 +91,29 @@ def on_terminal() -> bool:
     return sys.stdout.isatty()
 
 
+def reencode(**options: str) -> None:
+    """Changes encoding or errors of standard output; what a test put in its place may have neither."""
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(**options)
+
+
+@contextmanager
+def writing() -> Generator[None]:
+    """What is written on standard output meanwhile. Raises OutputFailed; BrokenPipeError: the reader went away."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputFailed(f"standard output cannot be written: {error.strerror}") from error
+
+
 def say(*lines: object, flush: bool = False) -> None:
     """Print lines on standard output. A line break within one of them is shown as an escape."""
-    print(*(visible(str(line)) for line in lines), sep="\n", flush=flush)
+    shown = [visible(str(line)) for line in lines]
+    with writing():
+        print(*shown, sep="\n", flush=flush)
 
 
 RED: Final = "31"
@@ -111,7 +136,8 @@ def warn(*lines: object) -> None:
 def show(table: Table) -> None:
     """Print a table; on a terminal that is too narrow for its columns, a paragraph a row."""
     if not on_terminal():
-        print(as_text(table))
+        with writing():
+            print(as_text(table))
         return
     from rich.console import Console
 
@@ -142,7 +168,8 @@ def live() -> Generator[Display]:
 
 class _Lines:
     def update(self, table: Table) -> None:
-        print(as_text(table), flush=True)
+        with writing():
+            print(as_text(table), flush=True)
 
 
 class Screen:

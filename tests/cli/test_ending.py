@@ -96,6 +96,46 @@ def test_a_reader_that_goes_away_ends_a_command_quietly(domain: rtmw.Domain) -> 
         process.stderr.close()
 
 
+def run_into(redirected: str, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A shell runs the command with its output redirected."""
+    command = [sys.executable, "-m", "rtmw", *words]
+    script = f'"$@" {redirected}'
+    return subprocess.run(
+        ["sh", "-c", script, "sh", *command],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("words", [("topic", "list"), ("topic", "list", "--json"), ("metrics",)])
+def test_output_that_cannot_be_written_is_one_sentence_and_status_1(
+    domain: rtmw.Domain, words: tuple[str, ...]
+) -> None:
+    with rtmw.Publisher("a", domain=domain):
+        done = run_into(">/dev/full", *words)
+    assert (done.returncode, done.stderr) == (1, "rtmw: standard output cannot be written: No space left on device\n")
+
+
+def test_a_command_without_standard_output_does_what_it_is_for(domain: rtmw.Domain) -> None:
+    with rtmw.Subscriber("a", str, domain=domain) as subscriber:
+        done = run_into(">&-", "topic", "pub", "a", "hello", "--wait", "1")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert subscriber.receive(timeout=10).value == "hello"
+
+
+def test_a_character_that_the_encoding_of_the_output_lacks_is_an_escape(domain: rtmw.Domain) -> None:
+    with rtmw.Publisher("größe/€", domain=domain):
+        for encoding, shown in (("ascii", "gr\\xf6\\xdfe/\\u20ac"), ("utf-8", "größe/€")):
+            done = run_into("", "topic", "list", PYTHONIOENCODING=encoding)
+            assert (done.returncode, done.stderr) == (0, "")
+            assert shown in done.stdout
+
+
 ENDS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 
 
