@@ -26,8 +26,21 @@ from rtmw.cli.sources import (
     tell_left_out,
     tell_parts,
 )
-from rtmw.cli.terminal import Cell, Table, counted, duration, in_percent, line, say, show, show_json, size, warn
-from rtmw.errors import NotInstalled, RecordingError, needed
+from rtmw.cli.terminal import (
+    Cell,
+    Table,
+    counted,
+    duration,
+    in_percent,
+    line,
+    reencode,
+    say,
+    show,
+    show_json,
+    size,
+    warn,
+)
+from rtmw.errors import NotInstalled, RecordingDamaged, RecordingError, needed
 from rtmw.recording.files import find_recording, find_recordings, recovered_of
 from rtmw.recording.places import STANDARD_OUTPUT, is_remote, place, written_whole
 from rtmw.recording.recording import Recording
@@ -256,13 +269,19 @@ def merge(arguments: argparse.Namespace) -> int:
 
 def export(arguments: argparse.Namespace) -> int:
     target = arguments.parquet or arguments.csv or arguments.jsonl
+    cut_short = list[str]()
+
+    def damaged(error: RecordingDamaged) -> None:
+        cut_short.append(error.path)
+        tell_left_out(error)
+
     with working("exported") as (found, progress):
         messages, status = over_readable(
             found(arguments.paths),
             arguments.strict,
-            lambda paths: _export(paths, target, arguments, progress),
-            again=target != STANDARD_OUTPUT,  # lines that are out cannot be taken back
+            lambda paths: _export(paths, target, arguments, progress, damaged if len(paths) > 1 else None),
         )
+        status = PARTLY if cut_short else status
     if arguments.json and target != STANDARD_OUTPUT:
         show_json({"path": target, "messages": messages})
     elif target != STANDARD_OUTPUT:
@@ -270,15 +289,26 @@ def export(arguments: argparse.Namespace) -> int:
     return status
 
 
-def _export(paths: list[Path], target: str, arguments: argparse.Namespace, progress: Progress) -> int:
-    """How many messages were written."""
+def _export(
+    paths: list[Path],
+    target: str,
+    arguments: argparse.Namespace,
+    progress: Progress,
+    damaged: Callable[[RecordingDamaged], None] | None,
+) -> int:
+    """How many messages were written. `damaged`: of recordings whose rest is left out, since lines that are out cannot
+    be taken back; a file is written anew without them."""
     from rtmw.recording.tools.export import export_lines, export_parquet  # which needs pyarrow
 
     section = section_of(arguments)
     if arguments.parquet:
         return sum(export_parquet(paths, place(target), section, progress).values())
     with _text_file(target) as file:
-        return export_lines(paths, file, "csv" if arguments.csv else "jsonl", section)
+        leave_out = damaged if target == STANDARD_OUTPUT and not arguments.strict else None
+        for path in paths if leave_out else ():
+            with Recording(path) as recording:
+                _ = recording.chunks  # an index that is damaged is found before a line is out
+        return export_lines(paths, file, "csv" if arguments.csv else "jsonl", section, leave_out)
 
 
 def convert(arguments: argparse.Namespace) -> int:
@@ -322,9 +352,10 @@ def images(arguments: argparse.Namespace) -> int:
 @contextmanager
 def _text_file(name: str) -> Generator[IO[str]]:
     if name == STANDARD_OUTPUT:
+        reencode(encoding="utf-8", errors="strict")  # data, and no text for a terminal
         yield sys.stdout
         return
-    with written_whole(place(name)) as temporary, temporary.open("w", newline="") as file:
+    with written_whole(place(name)) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         yield file
 
 

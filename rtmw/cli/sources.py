@@ -67,14 +67,12 @@ def _begin(path: Path) -> None:
                 warn(f"rtmw: {path} has no end: {why}. What is whole is read")
 
 
-def over_readable(
-    paths: Sequence[Path], strict: bool, work: Callable[[list[Path]], T], again: bool = True
-) -> tuple[T, int]:
+def over_readable(paths: Sequence[Path], strict: bool, work: Callable[[list[Path]], T]) -> tuple[T, int]:
     """What `work` makes of the recordings that can be read, and the exit status: 0, or 3 if some were left out.
 
     A recording is left out if it does not begin as one, or if `work` finds damage in it: then `work` is called again
-    without it, so it must undo what it did before it raises. With `again` False it is called once. The only recording
-    that is left is never left out, and with `strict` none is: the error is raised.
+    without it, so it must undo what it did before it raises. The only recording that is left is never left out, and
+    with `strict` none is: the error is raised.
     """
     readable = tell_parts(paths, leave_out=not strict and len(paths) > 1)
     while True:
@@ -82,7 +80,7 @@ def over_readable(
             return work(readable), PARTLY if len(readable) < len(paths) else 0
         except RecordingDamaged as error:
             rest = [path for path in readable if str(path) != error.path]
-            if strict or not again or not rest or len(rest) == len(readable):
+            if strict or not rest or len(rest) == len(readable):
                 raise
             tell_left_out(error)
             readable = rest

@@ -77,6 +77,30 @@ def test_what_cannot_be_read_in_a_folder_is_named_and_the_rest_is_used(
         assert any(line.startswith("rtmw: left out: ") and f"{bad}.mcap" in line for line in err.splitlines()), err
 
 
+# Proves G147.
+def test_lines_of_what_is_whole_go_to_standard_output_wherever_the_damage_lies(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is out cannot be taken back: of a recording that is damaged in its second chunk the first one has come."""
+    for name in "abc":
+        path = numbered(tmp_path / f"{name}.mcap", ["t"], 10, chunk_bytes=1)
+        if name != "c":
+            with rtmw.Recording(path) as recording:
+                chunk = recording.chunks[0 if name == "a" else 3]
+            data = bytearray(path.read_bytes())
+            data[chunk.position + chunk.length - 1] ^= 1
+            path.write_bytes(data)
+    for form, head in (("--jsonl", 0), ("--csv", 1)):
+        assert main(["recording", "export", str(tmp_path), form, "-"]) == 3
+        out, err = capsys.readouterr()
+        assert len(out.splitlines()) == head + 3 + 10
+        assert [line.partition(" is damaged")[0] for line in err.splitlines()] == [
+            f"rtmw: left out: {tmp_path / name}.mcap" for name in "ab"
+        ]
+        assert main(["recording", "export", str(tmp_path), form, "-", "--strict"]) == 1
+        capsys.readouterr()
+
+
 @pytest.mark.parametrize("name", ["sql", "jsonl", "parquet", "merge", "replay", "plot", "images"])
 # Proves G147.
 def test_strict_refuses_a_folder_with_what_cannot_be_read(

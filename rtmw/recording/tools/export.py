@@ -10,7 +10,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from rtmw.errors import NotInstalled, RecordingError
+from rtmw.errors import NotInstalled, RecordingDamaged, RecordingError
+from rtmw.recording.batch import Damaged
 from rtmw.recording.frames.scan import sightings, stream_of
 from rtmw.recording.places import written_whole
 from rtmw.recording.recording import Recording
@@ -47,18 +48,21 @@ def export_parquet(
         return parts.messages
 
 
-def export_lines(source: Sequence[Path], file: IO[str], form: str, section: Section) -> int:
-    """Writes `csv` or `jsonl`; how many messages.
+def export_lines(
+    source: Sequence[Path], file: IO[str], form: str, section: Section, damaged: Damaged | None = None
+) -> int:
+    """Writes `csv` or `jsonl`; how many messages. `damaged` is told of a recording that is left out from its damage on;
+    None: that is an error.
 
     Raises RecordingError for CSV of several topics or types; then nothing is written.
     """
     if form == "csv" and _may_have_several(source, section):
         of = _One()
-        for found in _all(source, section, no_progress):
+        for found in _all(source, section, no_progress, None if damaged is None else lambda _: None):
             of.check(found)
     count = 0
     write = _Csv(file).write if form == "csv" else _Jsonl(file).write
-    for found in _all(source, section, no_progress):
+    for found in _all(source, section, no_progress, damaged):
         write(found)
         count += found.table.num_rows
     return count
@@ -88,16 +92,23 @@ def _versions(sources: Sequence[Path], section: Section) -> dict[str, list[Versi
     return {topic: versions_of(seen) for topic, seen in found.items()}
 
 
-def _all(sources: Sequence[Path], section: Section, progress: Progress) -> Iterator[TopicTable]:
+def _all(
+    sources: Sequence[Path], section: Section, progress: Progress, damaged: Damaged | None = None
+) -> Iterator[TopicTable]:
     if section.topics is not None:
         with ExitStack() as opened:
             section.names(*(opened.enter_context(Recording(path)) for path in sources))
     for recording in section.each(sources):
         done = 0
-        for found in tables(recording, section):
-            yield found
-            done += found.table.num_rows
-            progress(done, recording.message_count)
+        try:
+            for found in tables(recording, section):
+                yield found
+                done += found.table.num_rows
+                progress(done, recording.message_count)
+        except RecordingDamaged as error:
+            if damaged is None:
+                raise
+            damaged(error)
 
 
 class _Jsonl:
