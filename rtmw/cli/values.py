@@ -161,6 +161,9 @@ def load_type(name: str) -> Any:
             found: Any = getattr(importlib.import_module(module_name), class_name)
     except (ImportError, AttributeError) as error:
         raise argparse.ArgumentTypeError(f"{name} cannot be loaded: {error}") from error
+    except Exception as error:  # what the module does when it is imported is its own
+        why = f"importing {module_name} raises {type(error).__name__}: {error}"
+        raise argparse.ArgumentTypeError(f"{name} cannot be loaded: {why}") from error
     try:
         resolve(found)
     except UnsupportedType as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -156,6 +157,16 @@ def test_types_are_loaded_by_module_and_class() -> None:
 def test_a_name_that_is_no_dataclass_is_wrong_usage(wrong: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError):
         load_type(wrong)
+
+
+def test_what_a_module_raises_when_it_is_imported_is_told_with_the_name_of_the_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "raises_at_import.py").write_text("import rtmw\nraise rtmw.TypeMismatch('the log is one of bytes')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    told = "importing raises_at_import raises TypeMismatch: the log is one of bytes"
+    with pytest.raises(argparse.ArgumentTypeError, match=told):
+        load_type("raises_at_import:Order")
 
 
 def test_the_quick_way_to_json_says_what_the_long_way_says() -> None:
