@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from rtmw import Reliability, matching, subscriber
 from rtmw.clock import Clock
 from tests.bus import LONG, Order, Reading, eventually
 from tests.child import Spawn
+from tests.recordings import numbered
 
 Wait = Callable[[rtmw.Subscriber[bytes]], object]
 
@@ -283,6 +285,27 @@ def test_a_for_that_waits_for_its_first_message_ends_when_its_subscriber_is_clos
     waiting = rtmw.Subscriber("t")
     threading.Timer(0.05, waiting.close).start()
     assert list(waiting) == []
+
+
+def test_a_replay_that_waits_for_subscribers_without_limit_logs_of_each_topic_who_is_missing(
+    said: Callable[[], list[str]], domain: rtmw.Domain, tmp_path: Path
+) -> None:
+    path = numbered(tmp_path / "a.mcap", ["heard", "nobody", "refused"], 30)
+    met = [rtmw.Subscriber("heard"), rtmw.Subscriber("refused", Order)]
+
+    def subscribe() -> None:
+        eventually(lambda: len(said()) == 2)
+        met.extend(rtmw.Subscriber(topic) for topic in ("nobody", "refused"))
+
+    helper = threading.Thread(target=subscribe)
+    helper.start()
+    with rtmw.Replay(path, rate=None) as replay:
+        assert replay.wait_for_subscribers()
+    helper.join()
+    nobody, refused = sorted(said())
+    assert nobody == f"topic 'nobody': a subscriber is still waited for: 0 of 1 subscribe to it in domain {domain.id}"
+    assert refused.startswith("topic 'refused': a subscriber is still waited for: subscriber of process ")
+    assert refused.endswith("this one's bytes")
 
 
 @pytest.mark.parametrize("refused", [False, True])

@@ -16,7 +16,7 @@ from rtmw.closing import Closing
 from rtmw.domain import Domain, domain_until_closed
 from rtmw.errors import ClosedError, RtmwError
 from rtmw.latency import Latency
-from rtmw.matching import Offer, refusals
+from rtmw.matching import LongWait, Offer, WaitLog, refusals
 from rtmw.notebook import ShownByFields
 from rtmw.player.feeder import Feeder, Player, Score
 from rtmw.player.tracks import Choice, Plan, QosOptions, Track
@@ -155,6 +155,7 @@ class Replay(Closing):
         self._closed, self._paused = False, True
         self._feeder: Feeder | None = None
         self._left_out: dict[str, None] = {}
+        self._waits: dict[str, WaitLog] = {}
         with ExitStack() as opened:
             self.paths: tuple[Path, ...] = tuple(find_recordings(source))
             recordings = tuple(opened.enter_context(Recording(path)) for path in self.paths)
@@ -286,14 +287,31 @@ class Replay(Closing):
         return (self._open_player().position() - self._begin_ns) / 1e9
 
     def wait_for_subscribers(self, count: int = 1, timeout: float | None = None) -> bool:
-        """Wait until each recorded topic has at least `count` subscribers. False: not within `timeout` seconds."""
+        """Wait until each recorded topic has at least `count` subscribers. False: not within `timeout` seconds;
+        None: no limit, and the reason is logged after 2 s.
+        """
         end = None if timeout is None else CLOCK.monotonic() + timeout
-        while any(row[-1] < count for row in self._open_player().counters()[: self._plan.recorded]):
+        waiting = LongWait(lambda: self._tell_absent(count))
+        while self._lacking(count):
+            if end is None:
+                waiting.look()
             left = 0.01 if end is None else min(0.01, end - CLOCK.monotonic())
             if left <= 0:
                 return False
             time.sleep(left)
         return True
+
+    def _lacking(self, count: int) -> dict[str, int]:
+        """Recorded topics with fewer subscribers, and how many each has."""
+        rows = self._open_player().counters()[: self._plan.recorded]
+        tracks = self._plan.tracks[: self._plan.recorded]
+        return {track.topic: row[-1] for track, row in zip(tracks, rows, strict=True) if row[-1] < count}
+
+    def _tell_absent(self, count: int) -> None:
+        refused = self.refused
+        for topic, found in self._lacking(count).items():
+            reason = f"{found} of {count} subscribe to it in domain {self._domain.id}"
+            self._waits.setdefault(topic, WaitLog(topic, "a subscriber")).note("; ".join(refused.get(topic, (reason,))))
 
     def stats(self) -> ReplayStats:
         """The statistics of the replay since it was opened."""
