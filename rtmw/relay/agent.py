@@ -250,7 +250,8 @@ class Agent(Closing):
     ) -> None:  # fmt: skip
         self._address = given_address(address, "address")
         if server is None and listen is None:
-            raise ValueError("neither server nor listen is given; an agent needs server='127.0.0.1:7460', or the like")
+            needs = "server='127.0.0.1:7460' or 'unix:relay.sock', where its relay listens"
+            raise ValueError(f"neither server nor listen is given; an agent needs {needs}")
         check_seconds("t1", t1, "above 0")
         if limited(t1) is None:
             raise ValueError(f"t1={t1!r} is not possible; an order is sent again after so many seconds")

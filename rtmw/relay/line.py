@@ -63,7 +63,11 @@ def place_of(server: str) -> str:
     if server.startswith(UNIX) and server != UNIX:
         server = f"{UNIX}{Path(server.removeprefix(UNIX)).absolute()}"
     if unix_path(server) is None:
-        place_to_reach(server)
+        try:
+            place_to_reach(server)
+        except ValueError:
+            forms = "neither HOST:PORT, such as 127.0.0.1:7460, nor unix:PATH, such as unix:relay.sock"
+            raise ValueError(f"server={server!r} is {forms}") from None
     return server
 
 
