@@ -60,7 +60,9 @@ class Address:
 
     @classmethod
     def parse(cls, written: str) -> Address:
-        """Read a written address. Raises ValueError, which says what is wrong."""
+        """Read a written address. Raises ValueError, or TypeError, which say what is wrong."""
+        if not isinstance(written, str):
+            raise TypeError(f"{written!r} is no address; it is text, such as 'service' or 'service@node'")
         receiver, at, node = written.partition("@")
         if at:
             _check_name("node", node, written)

@@ -53,6 +53,11 @@ def test_t2_what_is_no_address_is_refused_with_what_to_write(written: str) -> No
         Address.parse(written)
 
 
+def test_an_address_that_is_no_text_is_refused() -> None:
+    with pytest.raises(TypeError, match="5 is no address; it is text, such as 'service'"):
+        Address.parse(5)  # type: ignore[arg-type]
+
+
 def test_a_life_is_of_one_process_and_ends_with_it() -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     life = Life.of_process(child.pid, generation=2)
