@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rtmw import observe
 from rtmw.cli.common import CommandError, attach, look_at
@@ -17,9 +17,13 @@ from rtmw.cli.terminal import counted, say, show_json, warn
 from rtmw.errors import LimitReached, RtmwError
 from rtmw.observe import Edge, Graph, Process, TopicView
 from rtmw.observe.picture import picture
-from rtmw.observe.services import NODE_TOPIC
+from rtmw.observe.views import NODE_TOPIC
 from rtmw.qos import Reliability
+from rtmw.text.strict_json import JsonError
 from rtmw.text.visible import visible
+
+if TYPE_CHECKING:
+    from rtmw.observe.node_status import Member, NodeStatus
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,10 +42,13 @@ def graph(arguments: argparse.Namespace) -> int:
     except LimitReached as error:
         warn(f"Other hosts are not shown, for what the node says needs a place in the domain: {error}")
         status = None
+    except JsonError as error:
+        warn(f"Other hosts are not shown: {error}")
+        status = None
     transfers = transfer_edges(_members(arguments.domain), views) if core is not None else []
     found = observe.graph(views, transfers) if status is None else across(views, status, transfers)
-    if status is not None and status.get("elsewhere_untold"):
-        warn(f"{status['elsewhere_untold']} further endpoints on other hosts are not shown")
+    if status is not None and status.elsewhere_untold:
+        warn(f"{status.elsewhere_untold} further endpoints on other hosts are not shown")
     title = f"Domain {arguments.domain}"
     if arguments.svg:
         _write(arguments.svg, picture(found, title))
@@ -84,11 +91,9 @@ def transfer_edges(members: Sequence[dict[str, Any]], views: Sequence[TopicView]
     return edges
 
 
-def across(views: list[TopicView], status: dict[str, Any], transfers: Sequence[Edge] = ()) -> Graph:
+def across(views: list[TopicView], status: NodeStatus, transfers: Sequence[Edge] = ()) -> Graph:
     """The graph of all hosts, by what the node says of itself; in place of the node, those for whom it stands."""
-    from rtmw.net.status import ENDS
-
-    node = status["pid"]
+    node = status.pid
     here = [
         replace(
             view,
@@ -99,8 +104,10 @@ def across(views: list[TopicView], status: dict[str, Any], transfers: Sequence[E
         if view.name != NODE_TOPIC
     ]
     names = {name.replace(".", "::"): name for view in views for name in view.types}
-    elsewhere = [_elsewhere(member, status["host"], names) for member in status.get("elsewhere", ())]
-    carried = {(row["topic"], way == "in") for way, ends in ENDS.items() for row in status.get(way, ()) if row[ends]}
+    elsewhere = [_elsewhere(member, status.host, names) for member in status.elsewhere]
+    carried = {(row.topic, False) for row in status.out if row.ends} | {
+        (row.topic, True) for row in status.in_ if row.ends
+    }
     elsewhere = [edge if (edge.topic, edge.publishes) in carried else _kept_apart(edge) for edge in elsewhere]
     return observe.graph(here, [*elsewhere, *transfers])
 
@@ -110,15 +117,14 @@ def _kept_apart(edge: Edge) -> Edge:
     return edge if edge.apart else replace(edge, apart="nothing of it crosses, and `rtmw node info` says why")
 
 
-def _elsewhere(member: dict[str, Any], here: str, names: dict[str, str]) -> Edge:
+def _elsewhere(member: Member, here: str, names: dict[str, str]) -> Edge:
     """`names`: of types here, as DDS writes them."""
-    place = str(member["host"])
+    place = member.host
     if place == here or not place:
-        place = "DDS" if member["domain"] is None else f"domain {member['domain']}"
-    process = Process(member["pid"], member["program"], place)
-    kind = str(names.get(member["type"].replace(".", "::"), member["type"]))
-    reliability, mismatch = Reliability[member["reliability"]], member.get("apart", "")
-    return Edge(process, member["topic"], member["publishes"], reliability, kind, apart=mismatch)
+        place = "DDS" if member.domain is None else f"domain {member.domain}"
+    process = Process(member.pid, member.program, place)
+    kind = names.get(member.type.replace(".", "::"), member.type)
+    return Edge(process, member.topic, member.publishes, Reliability[member.reliability], kind, apart=member.apart)
 
 
 def _write(name: str, content: str) -> None:

@@ -6,7 +6,7 @@ import argparse
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rtmw import observe, shm
 from rtmw.cli import parsing
@@ -25,6 +25,7 @@ from rtmw.text.patterns import is_own
 if TYPE_CHECKING:
     from rtmw.net.dds.network import Line
     from rtmw.net.settings import Settings
+    from rtmw.observe.node_status import NodeStatus
 
 
 EMPTY = "it is empty: what no option says has its default"
@@ -78,7 +79,7 @@ def checks(settings: Settings, path: Path) -> Iterator[Check]:
 
     line = choose(settings)
     told = _told(settings)
-    status = told if told and told["dds_domain"] == settings.wire_domain else None
+    status = told if told and told.dds_domain == settings.wire_domain else None
     yield _domain(settings)
     yield _node(settings, told)
     yield _dds(settings)
@@ -100,7 +101,7 @@ def checks(settings: Settings, path: Path) -> Iterator[Check]:
     yield from _security(settings, status, path)
 
 
-def _told(settings: Settings) -> dict[str, object] | None:
+def _told(settings: Settings) -> NodeStatus | None:
     """The status of a node of this domain, on whatever DDS domain it carries that; None: there is none."""
     try:
         return find_status(settings.domain)
@@ -122,17 +123,17 @@ def _domain(settings: Settings) -> Check:
         return Check("domain", f"{settings.domain}, made by the node with a pool of {size(settings.pool)}{whose}")
 
 
-def _node(settings: Settings, told: dict[str, object] | None) -> Check:
+def _node(settings: Settings, told: NodeStatus | None) -> Check:
     """Checks whether a node runs for the domain. One that carries it on another DDS domain is no obstacle: one node
     may carry a domain on each of two."""
     from rtmw.net.settings import NODE
 
     if told is None:
         return Check("node", "none runs")
-    if told["dds_domain"] == settings.wire_domain:
+    if told.dds_domain == settings.wire_domain:
         taken = ", ".join(sorted(NODE.reloaded))
-        return Check("node", f"process {told['pid']} runs; SIGHUP takes in {taken}, a new start all")
-    other = f"process {told['pid']} carries domain {settings.domain} on DDS domain {told['dds_domain']}"
+        return Check("node", f"process {told.pid} runs; SIGHUP takes in {taken}, a new start all")
+    other = f"process {told.pid} carries domain {settings.domain} on DDS domain {told.dds_domain}"
     what = "stop it first if this file is to take its place, else both carry the domain"
     return Check("node", f"none runs on DDS domain {settings.wire_domain}; {other}: {what}")
 
@@ -196,7 +197,7 @@ def _peers(settings: Settings, line: Line | None, path: Path) -> Iterator[Check]
             yield Check(f"peer {peer}", address)
 
 
-def _metrics(settings: Settings, status: dict[str, object] | None, path: Path) -> Check:
+def _metrics(settings: Settings, status: NodeStatus | None, path: Path) -> Check:
     """Could they be served there? The node that runs may have the port."""
     from rtmw.net.http_server import MetricsServer
     from rtmw.net.settings import place_of
@@ -206,7 +207,7 @@ def _metrics(settings: Settings, status: dict[str, object] | None, path: Path) -
     if port is None:
         return Check("metrics", "not served")
     url = metrics_url(address, port) if port else f"any free port of {address}"
-    if status is not None and (status["metrics_address"], status["metrics_port"]) == (address, port):
+    if status is not None and (status.metrics_address, status.metrics_port) == (address, port):
         return Check("metrics", url)
     try:
         of_domain = OfDomain(settings.domain)
@@ -245,9 +246,9 @@ def _logs(node: str, path: Path) -> Iterator[Check]:
     from rtmw.replica.control.settings import read_log
 
     settings = read_log(path)
-    link, row = settings.link, KeysHealth().row(settings.link)
-    if row:
-        yield keys(row)
+    link, own = settings.link, KeysHealth().look(settings.link)
+    if own:
+        yield keys(own)
     ports = [place for place in link.listen if why_not(place) and _is_at(node, place, link.keys)]
     yield from listening(link, path, "log", ports)
     yield from connecting(link, path, "log")
@@ -286,19 +287,18 @@ def _data(folder: Path, path: Path) -> Check:
     return Check("data", f"{folder}{made}", advice)
 
 
-def _security(settings: Settings, status: dict[str, Any] | None, path: Path) -> Iterator[Check]:
+def _security(settings: Settings, status: NodeStatus | None, path: Path) -> Iterator[Check]:
     """The checks of security, of which a node without links has none."""
     from rtmw.cli.node_doctor import checked, keys
     from rtmw.net.security.health import KeysHealth
 
-    row = KeysHealth().row(settings.link)
-    if row:
-        yield keys(row)
+    own = KeysHealth().look(settings.link)
+    if own:
+        yield keys(own)
     yield from _meeting(settings, path)
     if settings.allow.rules:
         yield Check("rules of peers", f"{len(settings.allow.rules)}, version {settings.allow.version}")
-    links: dict[str, Any] = (status or {}).get("links") or {}
-    yield from checked(settings, path, links.get("ports", {}))
+    yield from checked(settings, path, status.links.ports if status and status.links else ())
 
 
 def _meeting(settings: Settings, path: Path) -> Iterator[Check]:

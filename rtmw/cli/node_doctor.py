@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rtmw.cli.common import look_at
 from rtmw.cli.environment import CHECK_COLUMNS, UNKNOWN_MOST, Check, add_strict, not_looked_up, status_of, verdict
-from rtmw.cli.node_status import SILENT_S, by_cause, cipher_of, find_status, services
+from rtmw.cli.node_status import SILENT_S, by_cause, cipher_of, cut_words, find_status, services
 from rtmw.cli.parsing import add_place, runs
 from rtmw.cli.terminal import Table, counted, duration, say, show, show_json, size
 from rtmw.clock import CLOCK
@@ -22,8 +22,19 @@ from rtmw.observe.services import LogsActivity, logs
 from rtmw.text.addresses import place_to_listen, place_to_reach, unix_path
 
 if TYPE_CHECKING:
+    from rtmw.net.known_nodes import KnownNode
     from rtmw.net.security.tables import Link
     from rtmw.net.settings import Settings
+    from rtmw.observe.node_status import (
+        Hearing,
+        Keys,
+        LinkPeer,
+        Links,
+        NodeStatus,
+        Patterns,
+        Standstill,
+        TurnedAwayAddress,
+    )
 
 
 INTERFACES = Path("/sys/class/net")
@@ -69,7 +80,7 @@ def doctor(arguments: argparse.Namespace) -> int:
     return status_of(told, arguments.strict)
 
 
-def _status(number: int) -> tuple[dict[str, Any] | None, LogsActivity | None]:
+def _status(number: int) -> tuple[NodeStatus | None, LogsActivity | None]:
     """What the node and its service of logs say."""
     try:
         with look_at(number) as domain:
@@ -89,7 +100,7 @@ def replicated(told: Mapping[str, Any]) -> Iterator[Check]:
             yield Check(f"log {row['name']}", words, advice, is_remark)
 
 
-def checks(number: int, status: dict[str, Any] | None, said: LogsActivity | None = None) -> Iterator[Check]:
+def checks(number: int, status: NodeStatus | None, said: LogsActivity | None = None) -> Iterator[Check]:
     """All checks of what the node says of itself, and its logs; None: there is no node."""
     from rtmw.net.known_nodes import nodes_met
 
@@ -98,71 +109,70 @@ def checks(number: int, status: dict[str, Any] | None, said: LogsActivity | None
         yield receive_buffer()
         return
     yield node(status)
-    if status.get("cut_off"):
+    if status.cut_off:
         advice = "give the interface an address, or let the name be found; the node goes on by itself"
-        yield Check("network", status["cut_off"], advice)
-    if status.get("public_calls_only"):
+        yield Check("network", status.cut_off, advice)
+    if status.public_calls_only:
         advice = "until that is installed, topics cross at a lower rate"
-        yield Check("DDS library", status["public_calls_only"], advice, remark=True)
-    for name in (status["interface"] or "").split(", "):
-        yield interface(name, status["interface_why"], status["multicast"])
+        yield Check("DDS library", status.public_calls_only, advice, remark=True)
+    for name in (status.interface or "").split(", "):
+        yield interface(name, status.interface_why, status.multicast)
     yield from datagrams(status)
     yield from pool(status)
     yield receive_buffer()
-    yield ports(status["dds_domain"])
-    if status.get("patterns"):
-        yield from ways(status["patterns"], status["interface"])
-    if status.get("keys"):
-        yield keys(status["keys"])
+    yield ports(status.dds_domain)
+    if status.patterns:
+        yield from ways(status.patterns, status.interface)
+    if status.keys:
+        yield keys(status.keys)
     yield from services(status)
     if said is not None:
         yield from replicated(said.told)
     yield peers(status)
-    if status.get("links"):
-        yield from examined(status["links"])
-    for one in status.get("hearing", []):
-        yield hearing(one, status["dds_domain"])
+    if status.links:
+        yield from examined(status.links)
+    for one in status.hearing:
+        yield hearing(one, status.dds_domain)
     for peer in nodes_met(status):
         yield from way(peer)
         yield clock(peer)
-    if status.get("standstills"):
-        yield from standstills(status["standstills"]["rows"])
-    if status.get("refusals"):
-        yield Check("samples refused", f"{by_cause(status['refusals'])}; the log says what the first of each was")
+    if status.standstills:
+        yield from standstills(status.standstills.rows)
+    if status.refusals:
+        yield Check("samples refused", f"{by_cause(status.refusals)}; the log says what the first of each was")
     yield from topics(status)
 
 
-def node(status: dict[str, Any]) -> Check:
+def node(status: NodeStatus) -> Check:
     """Does it say how it is?"""
-    if is_stopped(status["pid"]):
-        found = f"process {status['pid']} is stopped, and carries nothing"
-        return Check("node", found, f"what follows is out of date; continue it: kill -CONT {status['pid']}")
-    if status["silent_s"] <= SILENT_S:
-        return Check("node", f"process {status['pid']}, DDS domain {status['dds_domain']}")
-    found = f"process {status['pid']} has said nothing for {duration(round(status['silent_s']))}"
+    if is_stopped(status.pid):
+        found = f"process {status.pid} is stopped, and carries nothing"
+        return Check("node", found, f"what follows is out of date; continue it: kill -CONT {status.pid}")
+    if status.silent_s <= SILENT_S:
+        return Check("node", f"process {status.pid}, DDS domain {status.dds_domain}")
+    found = f"process {status.pid} has said nothing for {duration(round(status.silent_s))}"
     return Check("node", found, "what follows may be out of date; continue it if it was stopped, or start it again")
 
 
-def pool(status: dict[str, Any]) -> Iterator[Check]:
+def pool(status: NodeStatus) -> Iterator[Check]:
     """Is it as large as the settings ask for? Where they ask for none, any is right."""
-    has, asked = status.get("pool"), status.get("pool_asked")
+    has, asked = status.pool, status.pool_asked
     if has is not None and asked is not None:
         yield Check("pool", size(has)) if has == asked else Check("pool", *other_pool(has, asked))
 
 
-def ways(patterns: dict[str, list[str]], interface: str | None) -> Iterator[Check]:
-    """Yields by which way topics may cross, and to whom. `patterns`: `patterns` of the status of a node.
-    `interface`: None where it is not known."""
-    named = ", ".join(patterns["dds"])
+def ways(patterns: Patterns, interface: str | None) -> Iterator[Check]:
+    """Yields by which way topics may cross, and to whom. `interface`: None where it is not known."""
+    named = ", ".join(patterns.dds)
     by_link = f"all but {named}" if named else "all"
-    yield Check("topics by link only", "none" if "*" in patterns["dds"] else by_link)
-    yield Check("topics by DDS, in clear", _within(patterns["dds"], ["*"]))
+    yield Check("topics by link only", "none" if "*" in patterns.dds else by_link)
+    yield Check("topics by DDS, in clear", _within(patterns.dds, ("*",)))
     everybody = "every program of this host" if interface == LOOPBACK else f"everybody on {interface or 'the network'}"
-    read, published = (_within(patterns["dds"], patterns[way]) for way in ("out", "in"))
+    read, published = (_within(patterns.dds, allowed) for allowed in (patterns.out, patterns.in_))
     yield Check(f"topics open to {everybody}", f"to read: {read}; to publish: {published}")
 
 
-def _within(patterns: list[str], others: list[str]) -> str:
+def _within(patterns: tuple[str, ...], others: tuple[str, ...]) -> str:
     """Topics that fit one of both, in words."""
     if not patterns or not others:
         return "none"
@@ -170,13 +180,14 @@ def _within(patterns: list[str], others: list[str]) -> str:
     return " within ".join(narrow) or "all"
 
 
-def keys(row: dict[str, Any]) -> Check:
-    """Can they be used, and for long enough? `row`: of KeysHealth."""
-    if "expires" not in row:
-        return Check("keys", "cannot be used", row["warning"])
-    found = f"{row['name']}, serial {row['serial']}, expire in {duration(max(row['expires'] - CLOCK.wall(), 0.0))}"
-    advice = f"{row['warning']}: rtmw node keys renew" if row["warning"] else ""
-    return Check("keys", found, advice, remark=row["expires"] > CLOCK.wall())
+def keys(own: Keys) -> Check:
+    """Can they be used, and for long enough?"""
+    if own.expires is None:
+        return Check("keys", "cannot be used", own.warning or "")
+    now = CLOCK.wall()
+    found = f"{own.name}, serial {own.serial}, expire in {duration(max(own.expires - now, 0.0))}"
+    advice = f"{own.warning}: rtmw node keys renew" if own.warning else ""
+    return Check("keys", found, advice, remark=own.expires > now)
 
 
 def is_stopped(pid: int) -> bool:
@@ -205,22 +216,22 @@ def interface(name: str, why: str, multicast: bool, folder: Path = INTERFACES) -
     return Check("interface", f"{name}: {why}")
 
 
-def datagrams(status: dict[str, Any], folder: Path = INTERFACES) -> Iterator[Check]:
+def datagrams(status: NodeStatus, folder: Path = INTERFACES) -> Iterator[Check]:
     """Do those of DDS leave in one frame each? Not if the MTU of an interface was made smaller after the node began."""
     from rtmw.net.dds.network import datagram_size
 
-    if "datagram" not in status:  # an older node, or one that has not joined
+    if status.datagram == 0:  # an older node, or one that has not joined
         return
-    if status["datagram"] is None:
+    if status.datagram is None:
         yield Check("datagrams", "as large as CYCLONEDDS_URI says")
         return
     advice = ""
-    for name in (status["interface"] or "").split(", "):
+    for name in (status.interface or "").split(", "):
         with suppress(OSError, ValueError):  # in a network namespace of the node's own
             mtu = int((folder / name / "mtu").read_text())
-            if datagram_size([mtu], is_ipv6=False) < status["datagram"]:
+            if datagram_size([mtu], is_ipv6=False) < status.datagram:
                 advice = f"the MTU of {name} is {mtu} now, so IP divides them: start the node again"
-    yield Check("datagrams", f"{status['datagram']:,} bytes at most", advice, remark=True)
+    yield Check("datagrams", f"{status.datagram:,} bytes at most", advice, remark=True)
 
 
 def receive_buffer(limit: Path = RECEIVE_LIMIT) -> Check:
@@ -261,89 +272,87 @@ def _span(text: str) -> range:
     return range(int(first), int(last or first) + 1)
 
 
-def peers(status: dict[str, Any]) -> Check:
+def peers(status: NodeStatus) -> Check:
     """Is anybody there?"""
     from rtmw.net.known_nodes import nodes_met
 
-    nodes, others = len(nodes_met(status)), status["participants"] - len(status["peers"])
+    nodes, others = len(nodes_met(status)), status.participants - len(status.peers)
     found = f"{counted(nodes, 'node')}, {counted(max(others, 0), 'other DDS participant')}"
-    if status["participants"] or status.get("links"):
+    if status.participants or status.links:
         return Check("peers", found)
-    if status["interface"] == LOOPBACK and status["multicast"]:
+    if status.interface == LOOPBACK and status.multicast:
         advice = "loopback reaches this host only; start the node with --interface or --peers"
     else:
-        advice = (
-            f"start a node there, on DDS domain {status['dds_domain']}; name it with --peers if multicast is blocked"
-        )
+        advice = f"start a node there, on DDS domain {status.dds_domain}; name it with --peers if multicast is blocked"
     return Check("peers", found, advice, remark=True)
 
 
-def hearing(one: dict[str, Any], dds_domain: int) -> Check:
-    """Do we hear it, and does it hear us? `one`: a row of the document of this node (rtmw/net/status.py)."""
+def hearing(one: Hearing, dds_domain: int) -> Check:
+    """Do we hear it, and does it hear us?"""
     from rtmw.net.dds.wire import udp_ports
 
     ports = udp_ports(dds_domain)
     open_ports = f"UDP ports {ports[0]} to {ports[-1]}"
-    if one["silent_s"] is None:
+    if one.silent_s is None:
         advice = f"start a node there, on DDS domain {dds_domain}; let {open_ports} through, both ways"
-        return Check(f"peer {one['host']}", "no node and no DDS program is heard there", advice)
-    name = f"node on {one['host']}, domain {one['domain']}"
-    if one["silent_s"] > QUIET_S:
+        return Check(f"peer {one.host}", "no node and no DDS program is heard there", advice)
+    name = f"node on {one.host}, domain {one.domain}"
+    if one.silent_s > QUIET_S:
         advice = "it stands still or was killed, or nothing arrives from there: run rtmw node doctor there, too"
-        return Check(name, f"nothing heard for {duration(round(one['silent_s']))}", advice)
-    if one["deaf_s"] is not None and one["deaf_s"] > DEAF_S:
+        return Check(name, f"nothing heard for {duration(round(one.silent_s))}", advice)
+    if one.deaf_s is not None and one.deaf_s > DEAF_S:
         advice = f"from here to there nothing arrives: look for what drops {open_ports} on the way, and at the route"
-        return Check(name, f"heard, but it has heard nothing from here for {duration(round(one['deaf_s']))}", advice)
+        return Check(name, f"heard, but it has heard nothing from here for {duration(round(one.deaf_s))}", advice)
     return Check(name, "heard, and hears this node")
 
 
-def way(peer: dict[str, Any]) -> Iterator[Check]:
+def way(peer: KnownNode) -> Iterator[Check]:
     """Does nothing cross, or in clear, because one of the two has no keys? Is a link missing?"""
     from rtmw.net.known_nodes import NONE_YET
 
-    name = f"topics of {peer['host']}, domain {peer['domain']}"
-    if peer.get("why"):
-        yield Check(name, f"{peer['by']}: {peer['why']}", peer["advice"], remark=True)
-    elif peer["by"] == NONE_YET:
-        why = f"; {peer['unfound']}" if peer.get("unfound") else ""
+    name = f"topics of {peer.host}, domain {peer.domain}"
+    if peer.why:
+        yield Check(name, f"{peer.by}: {peer.why}", peer.advice, remark=True)
+    elif peer.by == NONE_YET:
+        why = f"; {peer.unfound}" if peer.unfound else ""
         advice = "rtmw node info says why tries failed; both need rules for each other, and to find or connect"
         yield Check(name, f"both have keys, and there is no link: nothing crosses{why}", advice, remark=True)
 
 
-def clock(peer: dict[str, Any]) -> Check:
+def clock(peer: KnownNode) -> Check:
     """Do its clock and ours agree well enough?"""
-    name = f"clock of {peer['host']}, domain {peer['domain']}"
-    if peer["offset_ns"] is None:
+    name = f"clock of {peer.host}, domain {peer.domain}"
+    if peer.offset_ns is None or peer.round_trip_ns is None:
         return Check(name, "not measured yet")
-    found = f"{peer['offset_ns'] / 1e6:+.3g} ms, there and back {peer['round_trip_ns'] / 1e6:.3g} ms"
-    return Check(name, found, peer["warning"] or "", remark=True)
+    found = f"{peer.offset_ns / 1e6:+.3g} ms, there and back {peer.round_trip_ns / 1e6:.3g} ms"
+    return Check(name, found, peer.warning or "", remark=True)
 
 
-def standstills(rows: list[dict[str, Any]]) -> Iterator[Check]:
-    """What has stood still lately, and was made anew. `rows`: of Standstills."""
+def standstills(rows: Iterable[Standstill]) -> Iterator[Check]:
+    """What has stood still lately, and was made anew."""
     for row in rows:
-        ago = CLOCK.monotonic() - row["at"]
+        ago = CLOCK.monotonic() - row.at
         if ago > RECENT_S:
             continue
-        times = "once" if row["times"] == 1 else f"{row['times']} times"
-        way = "to" if row["direction"] == "out" else "from"
-        missing = f"; {counted(row['missing'], 'message')} had not come" if row["missing"] else ""
-        found = f"stood still {times} {way} {row['peer']}, and was made anew {duration(ago)} ago{missing}"
+        times = "once" if row.times == 1 else f"{row.times} times"
+        way = "to" if row.direction == "out" else "from"
+        missing = f"; {counted(row.missing, 'message')} had not come" if row.missing else ""
+        found = f"stood still {times} {way} {row.peer}, and was made anew {duration(ago)} ago{missing}"
         advice = (
             "somebody may send datagrams in the name of nodes: look at who reaches these UDP ports; links with keys "
             "(rtmw node keys) cannot be forged"
         )
-        yield Check(row["topic"], found, advice, remark=True)
+        yield Check(row.topic, found, advice, remark=True)
 
 
-def topics(status: dict[str, Any]) -> Iterator[Check]:
+def topics(status: NodeStatus) -> Iterator[Check]:
     """Yields the topics whose two sides do not fit. That nobody else uses a topic, or that a pattern keeps it here,
     is no fault."""
-    for one in status["apart"]:
-        if one["cause"] in ("type", "qos"):
-            way = "published here" if one["direction"] == "out" else "wanted here"
-            yield Check(one["topic"], way, one["reason"])
-    for topic, reason in status["refused"].items():
+    for one in status.apart:
+        if one.cause in ("type", "qos"):
+            way = "published here" if one.direction == "out" else "wanted here"
+            yield Check(one.topic, way, one.reason)
+    for topic, reason in status.refused.items():
         yield Check(topic, "refused", reason)
 
 
@@ -352,68 +361,65 @@ def topics(status: dict[str, Any]) -> Iterator[Check]:
 _OPENSSL: Final = "OpenSSL of links"
 
 
-def examined(links: dict[str, Any]) -> Iterator[Check]:
+def examined(links: Links) -> Iterator[Check]:
     """Yields the checks of links for the doctor."""
-    for place, why in links["failing"].items():
+    for place, why in links.failing.items():
         yield Check(f"link with {place}", "there is none", f"{why}; the node tries it again and again")
-    for place, why in links.get("failing_found", {}).items():
+    for place, why in links.failing_found.items():
         advice = "a node there is announced over DDS, maybe by a stranger; it is tried again, more and more seldom"
         yield Check(f"link with {place}", f"there is none: {why}", advice, remark=True)
-    if links.get("openssl"):
-        yield Check(_OPENSSL, links["openssl"])
-    yield from _listening(filter(unix_path, links["ports"]))
-    if links.get("refused"):
-        yield Check("connections refused", by_cause(links["refused"]))
-    for one in links["turned_away"]:
-        yield _turned_away(one)
-    for peer in links["peers"]:
-        name = f"link with {peer['peer'] or peer['host']}"
-        if peer["up"]:
+    if links.openssl:
+        yield Check(_OPENSSL, links.openssl)
+    yield from _listening(filter(unix_path, links.ports))
+    if links.refused:
+        yield Check("connections refused", by_cause(links.refused))
+    yield from map(_turned_away, links.turned_away)
+    for peer in links.peers:
+        name = f"link with {peer.peer or peer.host}"
+        if peer.up:
             cipher = cipher_of(peer, "no TLS: anybody on the way may read and change it")
-            yield Check(name, f"up, {cipher}, {counted(peer['routes_out'], 'topic')} out, {peer['routes_in']} in")
-            if peer["denied"]:
+            yield Check(name, f"up, {cipher}, {counted(peer.routes_out, 'topic')} out, {peer.routes_in} in")
+            if peer.denied:
                 yield _denied(peer)
             yield from _beyond(peer)
         else:
-            found = f"cut for {duration(peer['down_s'])}: {peer['why_down'] or 'not up yet'}"
-            yield Check(name, found, _where_to_look(peer))
+            yield Check(name, cut_words(peer), _where_to_look(peer))
 
 
-def _denied(peer: dict[str, Any]) -> Check:
+def _denied(peer: LinkPeer) -> Check:
     """Topics that do not cross by rules of the peer. That may be meant so: it is no fault by itself."""
     uses = {"publish": "published here", "subscribe": "wanted here"}
-    counts = ", ".join(f"{row['topics']} {uses[row['verb']]} ({row['cause']})" for row in peer["denied"])
-    return Check(f"topics that {peer['peer'] or peer['host']} denies", f"{counts}; rtmw node info names them")
+    counts = ", ".join(f"{row.topics} {uses[row.verb]} ({row.cause})" for row in peer.denied)
+    return Check(f"topics that {peer.peer or peer.host} denies", f"{counts}; rtmw node info names them")
 
 
-def _beyond(peer: dict[str, Any]) -> Iterator[Check]:
+def _beyond(peer: LinkPeer) -> Iterator[Check]:
     """A peer that asks for more of this host than it may take."""
-    found = [row for row in peer.get("budget", ()) if row["refused"]]
+    found = [
+        f"{use.what}: {use.taken} of {use.most} taken, {use.refused} more refused" for use in peer.budget if use.refused
+    ]
     if found:
-        words = "{what}: {taken} of {most} taken, {refused} more refused"
         advice = "it was told so, and harms itself only; where it is meant to have more, raise max_… of [link] here"
-        name = f"budget of {peer['peer'] or peer['host']}"
-        yield Check(name, "; ".join(words.format(**row) for row in found), advice, remark=True)
+        yield Check(f"budget of {peer.peer or peer.host}", "; ".join(found), advice, remark=True)
 
 
-def _turned_away(one: dict[str, Any]) -> Check:
-    """Somebody who wanted a link lately, and got none. `one`: a row of TurnedAway."""
-    times = "once" if one["count"] == 1 else f"{one['count']} times"
-    counts = one.get("causes", {})
-    causes = f" ({by_cause(counts)})" if len(counts) > 1 else ""
-    last = f"the last time {duration(one['ago_s'])} ago ({one['cause']}): {one['why']}"
+def _turned_away(one: TurnedAwayAddress) -> Check:
+    """Somebody who wanted a link lately, and got none."""
+    times = "once" if one.count == 1 else f"{one.count} times"
+    causes = f" ({by_cause(one.causes)})" if len(one.causes) > 1 else ""
+    last = f"the last time {duration(one.ago_s)} ago ({one.cause}): {one.why}"
     found = f"refused {times}{causes}, {last}"
     advice = "if a peer is there, look at rtmw node doctor there, too; if a stranger is, keep it from the port"
-    return Check(f"connections from {one['address']}", found, advice, remark=True)
+    return Check(f"connections from {one.address}", found, advice, remark=True)
 
 
-def _where_to_look(peer: dict[str, Any]) -> str:
+def _where_to_look(peer: LinkPeer) -> str:
     """A peer that has said why it ends the link was reached."""
     from rtmw.net.link.linked import TOLD
 
-    if peer["down_code"] == TOLD:
+    if peer.down_code == TOLD:
         return "what the peer says is the reason; see rtmw node doctor there"
-    between = "does the node of that user run? See" if peer["user"] else "look at the network between the two, and at"
+    between = "does the node of that user run? See" if peer.user else "look at the network between the two, and at"
     return f"{between} rtmw node doctor there"
 
 
@@ -430,7 +436,7 @@ def _listening(places: Iterable[str]) -> Iterator[Check]:
             yield Check("links are accepted at", f"{place}, but somebody has removed that file", advice)
 
 
-def checked(settings: Settings, path: Path, ports: dict[str, int]) -> Iterator[Check]:
+def checked(settings: Settings, path: Path, ports: Container[str]) -> Iterator[Check]:
     """Yields the checks of links for `rtmw node check`. `ports`: where a node that runs listens."""
     link = settings.link
     if not link.may_link:

@@ -15,6 +15,7 @@ from rtmw.errors import DomainNotFound, RtmwError
 
 if TYPE_CHECKING:
     from rtmw.net.security.rules import RuleTable, Verdict
+    from rtmw.observe.node_status import NotCrossing
 
 DIRECTIONS = {"publish": "comes in from the peer", "subscribe": "goes out to the peer"}
 TRANSFERS = {"send": "transfers that the peer sends"}
@@ -38,8 +39,8 @@ class Source:
     """Version of the rules that the node holds; None: no node was asked."""
     pid: int = 0
     """Process id of the node."""
-    apart: tuple[dict[str, Any], ...] = ()
-    """Rows of its document about topics that do not cross."""
+    apart: tuple[NotCrossing, ...] = ()
+    """Topics that do not cross, as its document says."""
 
     def read(self) -> RuleTable:
         """Raises RulesError, and says of a node that it goes on."""
@@ -67,8 +68,8 @@ class Source:
 
     def apart_by_link(self, topic: str, peer: str) -> Table:
         """Why the topic does not cross by the link with the peer, also by rules of the peer, as the node was told."""
-        rows = [one for one in self.apart if one["topic"] == topic and one.get("peer") == peer]
-        words = [(one["direction"], one["cause"], one["reason"].removeprefix(f"{peer}: ")) for one in rows]
+        rows = [one for one in self.apart if (one.topic, one.peer) == (topic, peer)]
+        words = [(one.direction, one.cause, one.reason.removeprefix(f"{peer}: ")) for one in rows]
         return Table("Does not cross by the link, says the node", ("direction", "cause", "why"), words)
 
 
@@ -180,7 +181,6 @@ def _source_of_node(domain: int) -> Source:
         status = find_status(domain)
     except DomainNotFound:
         status = None
-    told = (status or {}).get("rules", {})
-    if not status or not told.get("file"):
+    if status is None or not status.rules.file:
         raise CommandError(f"no node of domain {domain} has rules: name the settings with --file")
-    return Source(Path(told["file"]), told["version"], status["pid"], tuple(status["apart"]))
+    return Source(Path(status.rules.file), status.rules.version, status.pid, status.apart)

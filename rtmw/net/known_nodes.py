@@ -1,43 +1,77 @@
 """The nodes that a node knows: which of them it hears, and by which ways it meets them.
 
-`hearing` makes the rows of the node's document (status.py) that say who hears whom. `nodes_met` reads that document, in
-the node or in a command, and joins what it says of DDS and of links: a node that is met by both is one.
+`hearing` makes what the node's document (rtmw/observe/node_status.py) says of who hears whom. `nodes_met` reads that
+document, in the node or in a command, and joins what it says of DDS and of links: a node that is met by both is one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rtmw.observe.node_status import Hearing
 
 if TYPE_CHECKING:
     from rtmw.net.dds.own_topics import Peer
+    from rtmw.observe.node_status import DdsPeer, LinkPeer, NodeStatus
 
-_SAME = ("host", "pid", "domain", "address", "max_rate", "warning")
-"""Fields of a peer of a link that those of DDS have, too."""
-_BY_LINK = {"way": "link", "why": "", "advice": "", "unfound": ""}
-NONE_YET = "link, none yet"
+NONE_YET: Final = "link, none yet"
 """The way to a node with which a link is missing."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class KnownNode:
+    """Another node, and how it is met. What is measured over DDS counts where a node is met by both ways."""
+
+    node: int | None
+    """The number in its beacons; None: it is not heard over DDS."""
+    host: str
+    pid: int
+    domain: int
+    address: str
+    max_rate: int | None
+    """Bytes a second that may leave towards it; 0 or None: no limit."""
+    offset_ns: int | None
+    """Nanoseconds by which its wall clock is ahead of ours; None: not measured yet."""
+    round_trip_ns: int | None
+    warning: str | None
+    """Why its clock is in the way; None: it is not."""
+    way: str
+    """How topics go: `DDS`, `DDS in clear`, `link` or `refused`."""
+    why: str
+    """Why nothing crosses, or in clear; empty: nothing is to be said."""
+    advice: str
+    unfound: str
+    """Why the two do not find each other for a link; empty: they do, or need not."""
+    name: str | None
+    """Its name in its certificate, or of its user."""
+    by: str
+    """The ways by which it is met, and their state."""
+
+    def json_names(self) -> tuple[str, ...]:
+        return _BY_LINK if self.node is None else _BY_DDS
+
+
+_BY_DDS: Final = (
+    "node", "host", "pid", "domain", "address", "max_rate", "offset_ns", "round_trip_ns", "warning", "way", "why",
+    "advice", "unfound", "name", "by",
+)  # fmt: skip
+_BY_LINK: Final = (
+    "node", "host", "pid", "domain", "address", "max_rate", "warning", "offset_ns", "round_trip_ns", "way", "why",
+    "advice", "unfound", "name", "by",
+)  # fmt: skip
 
 
 def hearing(
     heard: Iterable[Peer], lost: Iterable[Peer], addresses: Iterable[str], named: Iterable[str], now: float
-) -> list[dict[str, Any]]:
-    """A row for each node that is `heard`, or was and is `lost`, and for each host in `named` that has none of the
-    `addresses` of DDS participants. `now`: CLOCK_MONOTONIC, in seconds.
-
-    `silent_s`: seconds since it was heard; None: never. `deaf_s`: seconds since it showed that it hears this node, or
-    since it was heard first; None: not known.
-    """
+) -> tuple[Hearing, ...]:
+    """One for each node that is `heard`, or was and is `lost`, and for each host in `named` that has none of the
+    `addresses` of DDS participants. `now`: CLOCK_MONOTONIC, in seconds."""
     known = {_host(address) for address in addresses}
-    rows = [_heard(peer.host, peer.pid, peer.domain, now - peer.heard, now - peer.hears) for peer in heard]
-    rows += [_heard(peer.host, peer.pid, peer.domain, now - peer.heard, None) for peer in lost]
-    return rows + [_heard(host, None, None, None, None) for host in named if _host(host) not in known]
-
-
-def _heard(
-    host: str, pid: int | None, domain: int | None, silent_s: float | None, deaf_s: float | None
-) -> dict[str, Any]:
-    return {"host": host, "pid": pid, "domain": domain, "silent_s": silent_s, "deaf_s": deaf_s}
+    rows = [Hearing(peer.host, peer.pid, peer.domain, now - peer.heard, now - peer.hears) for peer in heard]
+    rows += [Hearing(peer.host, peer.pid, peer.domain, now - peer.heard) for peer in lost]
+    return (*rows, *(Hearing(host) for host in named if _host(host) not in known))
 
 
 def _host(address: str) -> str:
@@ -45,36 +79,37 @@ def _host(address: str) -> str:
     return address.partition("]")[0] if address.startswith("[") else address.partition(":")[0]
 
 
-def nodes_met(status: dict[str, Any]) -> list[dict[str, Any]]:
-    """A row for each: those of `peers` with `by`, the way, and `name`, in its certificate or of its user. What is
-    measured over DDS counts where a node is met by both."""
-    told: list[dict[str, Any]] = status["links"]["peers"] if status.get("links") else []
-    links = {_who(peer): peer for peer in told}
-    found = list[dict[str, Any]]()
-    for peer in status["peers"]:
-        link = links.pop(_who(peer), None)
-        name = link["peer"] if link else None
-        found.append({**peer, "name": name, "by": _by(peer, link)})
-    return found + [_row(link) for link in links.values()]
+def nodes_met(status: NodeStatus) -> list[KnownNode]:
+    """The nodes that are heard over DDS, and then those that are met by link alone."""
+    links = {_who(peer): peer for peer in status.links.peers} if status.links else {}
+    found = [_heard(peer, links.pop(_who(peer), None)) for peer in status.peers]
+    return [*found, *map(_linked, links.values())]
 
 
-def _row(link: dict[str, Any]) -> dict[str, Any]:
-    row = {name: link[name] for name in _SAME}
-    clock = {"offset_ns": link["clock_offset_ns"], "round_trip_ns": link["least_round_trip_ns"]}
-    return {"node": None, **row, **clock, **_BY_LINK, "name": link["peer"], "by": _way(link)}
+def _heard(peer: DdsPeer, link: LinkPeer | None) -> KnownNode:
+    return KnownNode(
+        peer.node, peer.host, peer.pid, peer.domain, peer.address, peer.max_rate, peer.offset_ns, peer.round_trip_ns,
+        peer.warning, peer.way, peer.why, peer.advice, peer.unfound, link.peer if link else None, _by(peer.way, link),
+    )  # fmt: skip
 
 
-def _by(peer: dict[str, Any], link: dict[str, Any] | None) -> str:
+def _linked(link: LinkPeer) -> KnownNode:
+    return KnownNode(
+        None, link.host, link.pid, link.domain, link.address, link.max_rate, link.clock_offset_ns,
+        link.least_round_trip_ns, link.warning, "link", "", "", "", link.peer, _state(link),
+    )  # fmt: skip
+
+
+def _by(way: str, link: LinkPeer | None) -> str:
     """A node that is heard over DDS, too, where topics go by link alone, is not met by both."""
-    way = peer.get("way", "DDS")
     if way == "link":
-        return _way(link) if link else NONE_YET
-    return f"{way}, {_way(link)}" if link else way
+        return _state(link) if link else NONE_YET
+    return f"{way}, {_state(link)}" if link else way
 
 
-def _who(peer: dict[str, Any]) -> tuple[str, int, int]:
-    return peer["host"], peer["pid"], peer["domain"]
+def _who(peer: DdsPeer | LinkPeer) -> tuple[str, int, int]:
+    return peer.host, peer.pid, peer.domain
 
 
-def _way(link: dict[str, Any]) -> str:
-    return "link" if link["up"] else "link, cut"
+def _state(link: LinkPeer) -> str:
+    return "link" if link.up else "link, cut"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.metrics_core import Metric
@@ -12,8 +12,8 @@ from prometheus_client.registry import Collector
 from rtmw.clock import CLOCK
 from rtmw.net.http_server import MetricsServer
 from rtmw.net.known_nodes import nodes_met
-from rtmw.net.status import CARRIED, ENDS, INSTANCES, WAITS, drops
 from rtmw.observe.metrics import collect as collect_of_domain
+from rtmw.observe.node_status import CARRIED, INSTANCES, WAITS, Crossing, DdsPeer, Keys, Links, NodeStatus
 from rtmw.text.units import duration
 
 _PEER: Final = ("peer", "host", "domain")
@@ -37,28 +37,29 @@ _COUNTERS: Final = (
 )
 
 
-def of_links(links: dict[str, Any] | None) -> Iterator[Metric]:
+def of_links(links: Links | None) -> Iterator[Metric]:
     """Metrics of a node's links; none if the node has no links."""
     if links is None:
         return
-    peers = [([str(peer[label] or "") for label in _PEER], peer) for peer in links["peers"]]
+    peers = [([peer.peer or "", peer.host, str(peer.domain or "")], peer) for peer in links.peers]
     for name, what, field, unit in _GAUGES:
         gauge = GaugeMetricFamily(f"rtmw_node_link_{name}", what, labels=_PEER)
         for labels, peer in peers:
-            if peer[field] is not None:
-                gauge.add_metric(labels, peer[field] * unit)
+            value = getattr(peer, field)
+            if value is not None:
+                gauge.add_metric(labels, value * unit)
         yield gauge
     for name, what, field in _COUNTERS:
         counter = CounterMetricFamily(f"rtmw_node_link_{name}", what, labels=_PEER)
         for labels, peer in peers:
-            counter.add_metric(labels, peer[field])
+            counter.add_metric(labels, getattr(peer, field))
         yield counter
     topics = GaugeMetricFamily(
         "rtmw_node_link_denied_topics", "Topics that the peer denies to this node", labels=(*_PEER, "verb", "cause")
     )
     for labels, peer in peers:
-        for row in peer["denied"]:
-            topics.add_metric([*labels, row["verb"], row["cause"]], row["topics"])
+        for row in peer.denied:
+            topics.add_metric([*labels, row.verb, row.cause], row.topics)
     yield topics
     labels_of_budget = (*_PEER, "what")
     taken = GaugeMetricFamily(
@@ -68,20 +69,20 @@ def of_links(links: dict[str, Any] | None) -> Iterator[Metric]:
         "rtmw_node_link_budget_refused", "What the peer asked for beyond its budget", labels=labels_of_budget
     )
     for labels, peer in peers:
-        for row in peer["budget"]:
-            taken.add_metric([*labels, row["what"]], row["taken"])
-            beyond.add_metric([*labels, row["what"]], row["refused"])
+        for use in peer.budget:
+            taken.add_metric([*labels, use.what], use.taken)
+            beyond.add_metric([*labels, use.what], use.refused)
     yield taken
     yield beyond
     refused = CounterMetricFamily("rtmw_node_link_refused", "Connections that came to no link", labels=("cause",))
-    for cause, number in links["refused"].items():
+    for cause, number in links.refused.items():
         refused.add_metric([cause], number)
     yield refused
     denied = CounterMetricFamily(
         "rtmw_node_denials", "What the rules denied to peers", labels=("peer", "verb", "cause")
     )
-    for row in links["denials"]:
-        denied.add_metric([row["peer"], row["verb"], row["cause"]], row["number"])
+    for denial in links.denials:
+        denied.add_metric([denial.peer, denial.verb, denial.cause], denial.number)
     yield denied
 
 
@@ -96,12 +97,12 @@ class Metrics(Collector):
     def __init__(self, domain: int, address: str, port: int) -> None:
         """`port` 0: any that is free. Raises RtmwError when it cannot be had."""
         self._domain, self._told = domain, 0.0
-        self._latest: dict[str, Any] = {}
+        self._latest: NodeStatus | None = None
         self._server = MetricsServer(address, port, self, self._fault)
         self.port = self._server.port
 
-    def tell(self, status: dict[str, Any]) -> None:
-        """The newest document of make_status."""
+    def tell(self, status: NodeStatus) -> None:
+        """Takes the newest document of the node."""
         self._latest, self._told = status, CLOCK.monotonic()
 
     def close(self) -> None:
@@ -116,56 +117,56 @@ class Metrics(Collector):
         """Yields all metrics. It runs in a thread of the server."""
         yield from collect_of_domain(self._domain)
         if self._latest:
-            yield from _of_node(self._latest)
+            yield from of_node(self._latest)
 
 
-def _of_node(status: dict[str, Any]) -> Iterator[Metric]:
-    yield InfoMetricFamily("rtmw_node", "The node", value=_texts(status, "host", "domain", "dds_domain", "interface"))
+def of_node(status: NodeStatus) -> Iterator[Metric]:
+    """Metrics of what a node says of itself."""
+    dds_domain, interface = str(status.dds_domain), status.interface or ""
+    about = {"host": status.host, "domain": str(status.domain), "dds_domain": dds_domain, "interface": interface}
+    yield InfoMetricFamily("rtmw_node", "The node", value=about)
     for name, what, value in (
-        ("start_time_seconds", "When the node was started, since the epoch", status["since"]),
+        ("start_time_seconds", "When the node was started, since the epoch", status.since),
         ("peers", "Other nodes that are heard, or met over a link", len(nodes_met(status))),
-        ("participants", "DDS participants that are known", status["participants"]),
+        ("participants", "DDS participants that are known", status.participants),
     ):
         yield GaugeMetricFamily(f"rtmw_node_{name}", what, value=value)
-    yield CounterMetricFamily("rtmw_node_swept", "Things that dead programs held, given back", value=status["swept"])
+    yield CounterMetricFamily("rtmw_node_swept", "Things that dead programs held, given back", value=status.swept)
     refused = CounterMetricFamily("rtmw_node_refusals", "What came and could not be used", labels=("cause",))
-    for cause, number in status["refusals"].items():
+    for cause, number in status.refusals.items():
         refused.add_metric([cause], number)
     yield refused
     stood = CounterMetricFamily(
         "rtmw_node_standstills", "Lanes and participants that stood still, and were made anew", labels=("direction",)
     )
-    for way in CARRIED if "standstills" in status else ():
-        stood.add_metric([way], status["standstills"][way])
+    if status.standstills is not None:
+        stood.add_metric(["out"], status.standstills.out)
+        stood.add_metric(["in"], status.standstills.in_)
     yield stood
     left = CounterMetricFamily(
         "rtmw_node_undelivered", "Messages that nodes took with them as they ended", labels=_TOPIC
     )
-    for row in status["undelivered"]:
-        left.add_metric([row["topic"], row["direction"]], row["messages"])
+    for row in status.undelivered:
+        left.add_metric([row.topic, row.direction], row.messages)
     yield left
-    yield from _of_keys(status.get("keys"))
-    yield from of_links(status.get("links"))
-    yield from _of_peers(status["peers"])
-    yield from _of_topics({way: status[way] + status["ended"][way] for way in ("out", "in")})
+    yield from _of_keys(status.keys)
+    yield from of_links(status.links)
+    yield from _of_peers(status.peers)
+    yield from _of_topics({"out": status.out + status.ended.out, "in": status.in_ + status.ended.in_})
 
 
-def _texts(status: dict[str, Any], *names: str) -> dict[str, str]:
-    return {name: "" if status[name] is None else str(status[name]) for name in names}
-
-
-def _of_keys(keys: dict[str, Any] | None) -> Iterator[Metric]:
+def _of_keys(keys: Keys | None) -> Iterator[Metric]:
     """Metrics of a node's keys; none if the node has no keys."""
     if keys is None:
         return
     warning = "1 if the keys cannot be used, or less than a third of the certificate's lifetime is left; else 0"
-    yield GaugeMetricFamily("rtmw_node_keys_warning", warning, value=1 if keys["warning"] else 0)
-    if "expires" in keys:
+    yield GaugeMetricFamily("rtmw_node_keys_warning", warning, value=1 if keys.warning else 0)
+    if keys.expires is not None:
         expires = "When the certificate of the node expires, since the epoch"
-        yield GaugeMetricFamily("rtmw_node_certificate_expiry_time_seconds", expires, value=keys["expires"])
+        yield GaugeMetricFamily("rtmw_node_certificate_expiry_time_seconds", expires, value=keys.expires)
 
 
-def _of_peers(peers: list[dict[str, Any]]) -> Iterator[Metric]:
+def _of_peers(peers: Iterable[DdsPeer]) -> Iterator[Metric]:
     labels = ("host", "pid", "domain")
     offset = GaugeMetricFamily(
         "rtmw_node_peer_clock_offset_seconds", "How far its clock is ahead of ours", labels=labels
@@ -173,16 +174,16 @@ def _of_peers(peers: list[dict[str, Any]]) -> Iterator[Metric]:
     way = GaugeMetricFamily("rtmw_node_peer_round_trip_seconds", "The shortest way there and back", labels=labels)
     rate = GaugeMetricFamily("rtmw_node_peer_max_rate_bytes", "Bytes a second that may leave towards it", labels=labels)
     for peer in peers:
-        if peer["max_rate"]:
-            rate.add_metric([str(peer[label]) for label in labels], peer["max_rate"])
-        if peer["offset_ns"] is not None:
-            values = [str(peer[label]) for label in labels]
-            offset.add_metric(values, peer["offset_ns"] / 1e9)
-            way.add_metric(values, peer["round_trip_ns"] / 1e9)
+        values = [peer.host, str(peer.pid), str(peer.domain)]
+        if peer.max_rate:
+            rate.add_metric(values, peer.max_rate)
+        if peer.offset_ns is not None and peer.round_trip_ns is not None:
+            offset.add_metric(values, peer.offset_ns / 1e9)
+            way.add_metric(values, peer.round_trip_ns / 1e9)
     yield from (offset, way, rate)
 
 
-def _of_topics(ways: dict[str, list[dict[str, Any]]]) -> Iterator[Metric]:
+def _of_topics(ways: dict[str, tuple[Crossing, ...]]) -> Iterator[Metric]:
     """Types of one topic, and what has ended, are added up: a series needs labels of its own, and only grows."""
     messages = CounterMetricFamily("rtmw_node_messages", "Messages that crossed", labels=_TOPIC)
     size = CounterMetricFamily("rtmw_node_bytes", "Payload bytes that crossed", labels=_TOPIC)
@@ -194,24 +195,24 @@ def _of_topics(ways: dict[str, list[dict[str, Any]]]) -> Iterator[Metric]:
     )
     for way, rows in ways.items():
         for topic, row in _added(rows).items():
-            for family, name in ((messages, CARRIED[way]), (size, "bytes"), (matched, ENDS[way])):
-                family.add_metric([topic, way], row.get(name, 0))
-            for cause, number in drops(row).items():
+            messages.add_metric([topic, way], row.counters.get(CARRIED[way], 0))
+            size.add_metric([topic, way], row.counters.get("bytes", 0))
+            matched.add_metric([topic, way], row.ends)
+            for cause, number in row.drops().items():
                 dropped.add_metric([topic, way, cause], number)
             for cause in WAITS:
-                if cause in row:
-                    waited.add_metric([topic, way, cause], row[cause])
+                if cause in row.counters:
+                    waited.add_metric([topic, way, cause], row.counters[cause])
             for change in INSTANCES:
-                if change in row:
-                    instances.add_metric([topic, way, change], row[change])
+                if change in row.counters:
+                    instances.add_metric([topic, way, change], row.counters[change])
     yield from (messages, size, matched, dropped, waited, instances)
 
 
-def _added(rows: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
+def _added(rows: Iterable[Crossing]) -> dict[str, Crossing]:
+    found: dict[str, Crossing] = {}
     for row in rows:
-        total = found.setdefault(row["topic"], {})
-        for name, value in row.items():
-            if isinstance(value, int):
-                total[name] = total.get(name, 0) + value
+        was = found.get(row.topic, Crossing(row.topic))
+        counters = {name: was.counters.get(name, 0) + value for name, value in row.counters.items()}
+        found[row.topic] = Crossing(row.topic, readers=was.ends + row.ends, counters={**was.counters, **counters})
     return found

@@ -17,7 +17,6 @@ has died. Once a second it also ends what is parked and whose time is over (shm/
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import select
@@ -28,7 +27,7 @@ from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from rtmw.clock import CLOCK
 from rtmw.domain import Domain
@@ -48,22 +47,24 @@ from rtmw.net.dds.library import (
 )
 from rtmw.net.dds.network import Line, Network, NetworkChanged, Search, addresses, are_ipv6, choose, lead, why_none
 from rtmw.net.dds.own_topics import SILENT_S, Beacons, Rosters, crossing_edges
-from rtmw.net.dds.reconciliation import Standstills, UnsentNews
+from rtmw.net.dds.reconciliation import StandstillWatch, UnsentNews
 from rtmw.net.dds.succession import Farewells, Keeper, dead_predecessors, last_documents
-from rtmw.net.known_nodes import hearing, nodes_met
+from rtmw.net.known_nodes import KnownNode, hearing, nodes_met
 from rtmw.net.link.service import LinkService
 from rtmw.net.neighbours import LocalTopic, Neighbours, origin
 from rtmw.net.process import ENDING, NodeError, claim, hold_signals, let_signals_in, notify
 from rtmw.net.services import Services
 from rtmw.net.settings import NODE, OF_RELAY, STATUS_TOPIC, Settings, check_reload, other_pool
-from rtmw.net.status import Status, document, make_waiting, measured_clocks, plain
-from rtmw.net.topics import Undelivered, added, read_rows, rows_of, words
+from rtmw.net.status import Status, make_waiting, measured_clocks
+from rtmw.net.topics import added, usable, words
 from rtmw.observe import program
+from rtmw.observe.node_status import NodeStatus, Undelivered
 from rtmw.publisher import OwnPublisher
 from rtmw.settings import SettingsFile
 from rtmw.shm import region_of
 from rtmw.text.addresses import metrics_url
 from rtmw.text.daemon_log import say_more
+from rtmw.text.strict_json import packed
 from rtmw.text.units import duration
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ class Joining:
     """Returns the present settings, which SIGHUP may change."""
     ends_within: Callable[[float], Awaitable[bool]]
     """Is the node to end within so many seconds? Raises NetworkChanged where it is to begin anew."""
-    undelivered: list[dict[str, Any]]
+    undelivered: tuple[Undelivered, ...]
     """Messages that nodes before it have not delivered."""
 
     async def line(self) -> Line | None:
@@ -167,8 +168,8 @@ class Joining:
 
     def _tell_why(self, status: OwnPublisher, why: str) -> None:
         """Why nothing crosses yet, for everybody who asks."""
-        told = {**make_waiting(self.settings(), why, self.since), "undelivered": self.undelivered}
-        status.publish(json.dumps(told).encode())
+        told = replace(make_waiting(self.settings(), why, self.since), undelivered=self.undelivered)
+        status.publish(packed(told).encode())
         notify("READY=1")
         notify("WATCHDOG=1")
 
@@ -351,12 +352,12 @@ class Node:
         difference = type_hash_install()
         documents = last_documents(domain, self.settings)
         self._farewells = Farewells(dead_predecessors(documents))
-        self._left = read_rows(documents[-1].get("undelivered")) if documents else []
+        self._left = added((), usable(documents[-1].undelivered)) if documents else []
         self._links = LinkService(domain, self.settings, self._engine.link)
         host, pid = socket.gethostname(), os.getpid()
         described = partial(describe_node, host, pid, self.settings.domain, origin(domain))
         network = Network(self.settings)
-        joining = Joining(domain, self._since, lambda: self.settings, self._ends_within, rows_of(self._left))
+        joining = Joining(domain, self._since, lambda: self.settings, self._ends_within, tuple(self._left))
         line = await joining.line()
         peers = None if line is None else await joining.peers(line, self._begins_anew)
         if line is None or peers is None:
@@ -387,9 +388,9 @@ class Node:
         self._flow = FlowControl(self._engine, participant, difference)
         self._keeper = Keeper(participant, self._bridge, loop, self._refusals)
         self._beacons = Beacons(participant, self.settings.domain, loop, self._refusals)
-        before = documents[-1].get("standstills") if documents and self._begins_anew else None
+        before = documents[-1].standstills if documents and self._begins_anew else None
         self._unsent = UnsentNews(participant, self._bridge, self._refusals)
-        self._standstills = Standstills(participant, self._bridge, self._refusals, before)
+        self._standstills = StandstillWatch(participant, self._bridge, self._refusals, before)
         self._rosters = Rosters(participant, host, self.settings.domain, self._refusals)
         self._status = Status(self._bridge, self._beacons, self._rosters, self._interfaces, self._links)
         self._janitor = Janitor(domain)
@@ -589,34 +590,38 @@ class Node:
 
     def _say(self, status: OwnPublisher) -> None:
         with self._refusals.barrier("status"):
-            status.publish(document(self._tell()))
+            status.publish(packed(self._tell()).encode())
 
-    def _tell(self) -> dict[str, Any]:
-        """How the node is, for everybody who asks; long lists are JsonRows."""
-        told = self._status.make(self._topics)
-        told["undelivered"] = rows_of(self._left)
-        told["told_ns"] = CLOCK.monotonic_ns()
-        told["datagram"] = self._datagram
-        told["since"], told["swept"], told["guid"] = self._since, self._janitor.swept, self._guid
-        told["cut_off"], told["public_calls_only"] = self._cut_off, self._flow.public_calls_only
+    def _tell(self) -> NodeStatus:
+        """How the node is, for everybody who asks."""
         peers, lost = self._beacons.peers.values(), self._beacons.lost.values()
-        programs = self._bridge.discovery.participants.values()
-        told["hearing"] = hearing(peers, lost, (one.address for one in programs), self._named, CLOCK.monotonic())
-        told["refusals"] = {**self._refusals.counts, **self._flow.refusals()}
-        told["standstills"] = self._standstills.told()
-        told["metrics_address"], told["services"] = self.settings.metrics_address, self._services.rows()
-        told["metrics_port"] = self._metrics.port if self._metrics else None
-        told["pool"], told["pool_asked"] = self._pool, self.settings.pool_asked
+        addresses = (one.address for one in self._bridge.discovery.participants.values())
+        told = replace(
+            self._status.make(self._topics, self._since),
+            undelivered=tuple(self._left),
+            datagram=self._datagram,
+            swept=self._janitor.swept,
+            guid=self._guid,
+            cut_off=self._cut_off,
+            public_calls_only=self._flow.public_calls_only,
+            hearing=hearing(peers, lost, addresses, self._named, CLOCK.monotonic()),
+            refusals={**self._refusals.counts, **self._flow.refusals()},
+            standstills=self._standstills.told(),
+            services=self._services.told(),
+            metrics_port=self._metrics.port if self._metrics else None,
+            pool=self._pool,
+            pool_asked=self.settings.pool_asked,
+        )
         self._warn(nodes_met(told))
         if self._metrics:
-            self._metrics.tell(plain(told))
+            self._metrics.tell(told)
         return told
 
-    def _warn(self, peers: list[dict[str, Any]]) -> None:
+    def _warn(self, peers: list[KnownNode]) -> None:
         """Say once of each clock that it is wrong, and once that it is right again."""
-        wrong = {(peer["host"], peer["pid"], peer["domain"]): peer for peer in peers if peer["warning"]}
+        wrong = {(peer.host, peer.pid, peer.domain): peer for peer in peers if peer.warning}
         for node in wrong.keys() - self._warned.keys():
-            log.warning("%s", wrong[node]["warning"])
+            log.warning("%s", wrong[node].warning)
         for node in self._warned.keys() - wrong.keys():
             log.info("the clock of %s is no longer in the way", self._warned[node])
-        self._warned = {node: peer["host"] for node, peer in wrong.items()}
+        self._warned = {node: peer.host for node, peer in wrong.items()}

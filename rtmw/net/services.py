@@ -26,6 +26,7 @@ from rtmw.errors import RtmwError
 from rtmw.net.process import ENDING, let_signals_in, notify
 from rtmw.net.session.sockets import Backoff
 from rtmw.net.settings import OF_LOGS, Settings, check_reload
+from rtmw.observe.node_status import HostedService
 from rtmw.observe.services import STILL, STILL_S, LogsActivity, RelayActivity, TransferActivity, logs, relay, transfers
 from rtmw.settings import SettingsFile
 from rtmw.text.daemon_log import BOUNDED_BEFORE
@@ -52,7 +53,7 @@ _BEGINS_S: Final = 60.0
 
 @dataclass
 class Service:
-    """A service as the node's status shows it."""
+    """A service as the node knows it."""
 
     name: str
     pid: int | None = None
@@ -88,13 +89,10 @@ class Service:
         elif was_still and not is_still:
             log.info("service %s: process %s goes on", self.name, self.pid)
 
-    def row(self) -> dict[str, Any]:
-        """`failures`: 0 also of one that has been running for long."""
-        return {
-            "name": self.name, "pid": self.pid, "starts": self.starts, "why": self.why,
-            "failures": 0 if self.pid is not None and self.lasts else self.failures,
-            "silent": self.silent, "full": self.full,
-        }  # fmt: skip
+    def told(self) -> HostedService:
+        """What the node's document says of it."""
+        failures = 0 if self.pid is not None and self.lasts else self.failures
+        return HostedService(self.name, self.pid, self.starts, self.why, failures, self.silent, self.full)
 
     @property
     def lasts(self) -> bool:
@@ -131,9 +129,9 @@ class Services:
                 said = LOOKS[service.name](domain)
                 service.hear(said if said is not None and said.pid == service.pid else None)
 
-    def rows(self) -> list[dict[str, Any]]:
-        """Rows of the services for the node's status."""
-        return [service.row() for service in self._services]
+    def told(self) -> tuple[HostedService, ...]:
+        """What the node's document says of them."""
+        return tuple(service.told() for service in self._services)
 
     async def _keep(self, service: Service) -> None:
         backoff, said = Backoff(_FIRST_S, _MOST_S), ""

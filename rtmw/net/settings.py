@@ -10,17 +10,20 @@ import re
 import socket
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rtmw.domain import LARGEST_ID
 from rtmw.net.security.rules import NO_RULES, RuleTable
 from rtmw.net.security.tables import NO_LINK, TABLES, Link, read_tables
-from rtmw.observe.services import NODE_TOPIC
+from rtmw.observe.views import NODE_TOPIC
 from rtmw.settings import Declaration, Setting, SettingsError, SettingsFile, values
 from rtmw.shm import parse_group, parse_size
 from rtmw.text.addresses import parts
 from rtmw.text.patterns import is_among, is_meant, is_own
 from rtmw.text.units import size
+
+if TYPE_CHECKING:
+    from rtmw.observe.node_status import Patterns
 
 __all__ = ["NODE", "STATUS_TOPIC", "Settings", "SettingsError", "check_reload", "make_settings", "place_of"]
 
@@ -126,9 +129,11 @@ class Settings:
         return is_among(topic, self.on_dds)
 
     @property
-    def patterns(self) -> dict[str, list[str]]:
-        """Patterns of the topics that may leave (`out`), that may come in (`in`), and that DDS may carry (`dds`)."""
-        return {"out": [*self.topics_out], "in": [*self.topics_in], "dds": [*self.on_dds]}
+    def patterns(self) -> Patterns:
+        """Patterns of the topics that may leave, that may come in, and that DDS may carry."""
+        from rtmw.observe.node_status import Patterns  # few that read settings tell of them
+
+        return Patterns(self.topics_out, self.topics_in, self.on_dds)
 
     def rate_of(self, topic: str) -> int:
         """Bytes a second of a topic that may leave, beside what is left to all; 0: no limit."""

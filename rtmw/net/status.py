@@ -1,6 +1,6 @@
 """How a node is: the document that it publishes once a second, for `rtmw node`, for Prometheus and for anybody else.
 
-Of its long lists, a row is written as JSON again only when it has changed.
+What it has is in rtmw/observe/node_status.py. Of its long lists, a row becomes JSON again only when it has changed.
 
 The document warns when the clocks of two hosts disagree so far that absolute times mean nothing between them. Lifetimes
 and deadlines of nodes travel as what is left of them, and need no clocks. These need them: `valid_until` that is
@@ -9,20 +9,19 @@ reckoned from another host's source time, the Lifespan of plain DDS writers, and
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import replace
 from itertools import chain, islice
-from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from rtmw.clock import CLOCK
 from rtmw.net.dds.bridge import Bridge, find_mismatches
 from rtmw.net.dds.discovery import Discovery, Program
 from rtmw.net.dds.network import Used
-from rtmw.net.dds.own_topics import Beacons, Member, Peer, Rosters, plain_members
+from rtmw.net.dds.own_topics import Beacons, Peer, Rosters, plain_members
 from rtmw.net.dds.routes import Incoming, Outgoing
 from rtmw.net.dds.wire import Names
 from rtmw.net.link.service import LinkService, why_so
@@ -31,7 +30,19 @@ from rtmw.net.security.health import KeysHealth
 from rtmw.net.security.rules import RuleTable
 from rtmw.net.settings import WITH_NODES, WITH_PLAIN, Settings
 from rtmw.net.topics import MOST
+from rtmw.observe.node_status import (
+    NOBODY,
+    Crossing,
+    DdsPeer,
+    Ended,
+    LinkPeer,
+    Member,
+    NodeStatus,
+    NotCrossing,
+    Rules,
+)
 from rtmw.qos import Reliability
+from rtmw.text.strict_json import Rendered, packed, rendered
 from rtmw.text.visible import visible
 
 _Name = TypeVar("_Name")
@@ -110,82 +121,43 @@ TOLD_MOST: Final = 1000
 """Rows of a list that nothing else bounds."""
 
 Key = TypeVar("Key", bound=Hashable)
+Row = TypeVar("Row")
 
 
-class JsonRows(Generic[Key]):
-    """Rows by their keys, in the order in which they came."""
+class JsonRows(Generic[Key, Row]):
+    """Rows by their keys, in the order in which they came, and their JSON, which is made when a row changes."""
 
     def __init__(self) -> None:
-        self._rows: dict[Key, dict[str, Any]] = {}
+        self._rows: dict[Key, Row] = {}
         self._texts: dict[Key, str] = {}
-        self._text: str | None = "[]"
+        self._told: Rendered[Row] | None = None
 
     def __contains__(self, key: Key) -> bool:
         return key in self._rows
 
-    def put(self, key: Key, row: dict[str, Any]) -> None:
+    def put(self, key: Key, row: Row) -> None:
         """Puts a row in place of the one that had the key before."""
         if self._rows.get(key) != row:
-            self._rows[key], self._texts[key], self._text = row, json.dumps(row), None
+            self._rows[key], self._texts[key], self._told = row, packed(row), None
 
     def keep(self, is_there: Callable[[Key], bool]) -> None:
         """Drop the rows of keys that are gone."""
         for key in [key for key in self._rows if not is_there(key)]:
             del self._rows[key], self._texts[key]
-            self._text = None
+            self._told = None
 
-    def fill(self: JsonRows[int], rows: Iterable[dict[str, Any]], most: int = TOLD_MOST) -> int:
-        """Take the first rows in place of all; how many more there are."""
-        every = iter(rows)
-        self._rows = dict(enumerate(islice(every, most)))
-        self._texts, self._text = {key: json.dumps(row) for key, row in self._rows.items()}, None
-        return sum(1 for _ in every)
-
-    def rows(self) -> list[dict[str, Any]]:
-        return [*self._rows.values()]
-
-    @property
-    def text(self) -> str:
-        """All of it as JSON."""
-        if self._text is None:
-            self._text = f"[{', '.join(self._texts.values())}]"
-        return self._text
+    def told(self) -> Rendered[Row]:
+        """The rows as they are now, for a document."""
+        if self._told is None:
+            self._told = rendered(self._rows.values(), self._texts.values())
+        return self._told
 
 
-def document(told: dict[str, Any]) -> bytes:
-    """The document in JSON. Its values may be JsonRows."""
-    parts = (f"{json.dumps(name)}: {_text(value)}" for name, value in told.items())
-    return f"{{{', '.join(parts)}}}".encode()
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, dict):
-        return document(cast("dict[str, Any]", value)).decode()
-    return value.text if isinstance(value, JsonRows) else json.dumps(value)
-
-
-def plain(value: Any) -> Any:
-    """The value with lists in place of its JsonRows, for callers that read values."""
-    if isinstance(value, dict):
-        return {name: plain(one) for name, one in cast("dict[str, Any]", value).items()}
-    return value.rows() if isinstance(value, JsonRows) else value
-
-
-CARRIED: Final = {"out": "sent", "in": "received"}
-ENDS: Final = {"out": "readers", "in": "writers"}
-WAITS: Final = ("blocked", "delayed", "lapses")
-"""Counters of what had to wait, and was not dropped."""
-HOW: Final = ("packs", "uncopied", "unchecked", "resent", "old")
-"""Counters of how messages travelled."""
-
-INSTANCES: Final = ("disposed", "unregistered", "hashed")
-"""Counters of what plain writers said of instances, and what is no message."""
-
-
-def drops(row: dict[str, Any]) -> dict[str, int]:
-    """Messages of a topic that were dropped in one direction, by cause; of a row of `out` or `in`."""
-    others = {"bytes", *HOW, *INSTANCES, *CARRIED.values(), *ENDS.values(), *WAITS}
-    return {name: value for name, value in row.items() if isinstance(value, int) and name not in others}
+def first_of(rows: Iterable[Row], most: int = TOLD_MOST) -> tuple[Rendered[Row], int]:
+    """The first rows, for documents in which they stay as they are, and how many more there are."""
+    every = iter(rows)
+    found = [*islice(every, most)]
+    return rendered(found, map(packed, found)), sum(1 for _ in every)
 
 
 class Status:
@@ -201,11 +173,12 @@ class Status:
         self._links = links
         self._names, self._keys = Names(bridge.settings.ros2), KeysHealth()
         self._changed: set[str] = set()
-        self._rows: dict[str, JsonRows[Any]] = {"out": JsonRows(), "in": JsonRows()}
-        self._unmatched: dict[str, list[dict[str, Any]]] = {}
-        self._told_unmatched, self._elsewhere = JsonRows[int](), JsonRows[int]()
-        self._untold = {"apart_untold": 0, "elsewhere_untold": 0}
-        self._ended, self._ended_changes = {"out": JsonRows[int](), "in": JsonRows[int]()}, {"out": 0, "in": 0}
+        self._rows: dict[str, JsonRows[Any, Crossing]] = {"out": JsonRows(), "in": JsonRows()}
+        self._unmatched: dict[str, list[NotCrossing]] = {}
+        self._apart, self._apart_untold = first_of(list[NotCrossing]())
+        self._elsewhere, self._elsewhere_untold = first_of(list[Member]())
+        self._ended = Ended(first_of(list[Crossing]())[0], first_of(list[Crossing]())[0])
+        self._ended_changes = {"out": 0, "in": 0}
         self._shortest: int | None = None
         self._seen: tuple[Any, ...] = ()
         """Changes of DDS, of rosters, of topics that do not cross and of links, as of when `elsewhere` was made."""
@@ -215,8 +188,8 @@ class Status:
         """Topics of which something may have changed."""
         self._changed |= changed
 
-    def make(self, topics: dict[str, LocalTopic]) -> dict[str, Any]:
-        """`topics`: as the bus of this host shows them. Lists that are long are JsonRows."""
+    def make(self, topics: dict[str, LocalTopic], since: float) -> NodeStatus:
+        """`topics`: as the bus of this host shows them. `since`: when the node was started."""
         bridge, settings = self._bridge, self._bridge.settings
         is_news = bool(self._changed) or self._seen[:1] != (bridge.discovery.changes,)
         if is_news:
@@ -229,30 +202,25 @@ class Status:
         self._see_ended()
         self._changed = set[str]()
         programs = bridge.discovery.participants
-        return {
-            "pid": os.getpid(),
-            "host": socket.gethostname(),
-            "domain": settings.domain,
-            "dds_domain": settings.wire_domain,
-            "interface": self._interfaces.names or None,
-            "interface_why": self._interfaces.why,
-            "multicast": not settings.peers,
-            "peers": [*self._peers(programs.values())],
-            "participants": len(programs),
-            "shortest_lifetime_ns": self._shortest,
-            **self._rows,
-            "ended": self._ended,
-            "refused": bridge.refused,
-            "apart": self._told_unmatched,
-            "elsewhere": self._elsewhere,
-            **self._untold,
-            "patterns": settings.patterns,
-            "keys": self._keys.row(settings.link),
-            "rules": _rules(settings.allow),
-            "links": self._links_told(),
-        }
+        return replace(
+            _beginning(settings, self._interfaces.why, since),
+            interface=self._interfaces.names or None,
+            peers=tuple(self._peers(programs.values())),
+            participants=len(programs),
+            shortest_lifetime_ns=self._shortest,
+            out=self._rows["out"].told(),
+            in_=self._rows["in"].told(),
+            ended=self._ended,
+            refused=dict(bridge.refused),
+            apart=self._apart,
+            elsewhere=self._elsewhere,
+            apart_untold=self._apart_untold,
+            elsewhere_untold=self._elsewhere_untold,
+            keys=self._keys.look(settings.link),
+            links=self._links.told(self._link_warning),
+        )
 
-    def _peers(self, programs: Iterable[Program]) -> Iterator[dict[str, Any]]:
+    def _peers(self, programs: Iterable[Program]) -> Iterator[DdsPeer]:
         """Other nodes that are heard over DDS, and how they are met."""
         nodes = {(program.pid, program.domain): program for program in programs if program.domain is not None}
         has_keys = self._bridge.settings.link.keys is not None
@@ -260,28 +228,25 @@ class Status:
             program = nodes.get((peer.pid, peer.domain), Program(host=peer.host))
             way = self._links.way(program)
             why, advice = why_so(way, has_keys)
-            yield {
-                "node": peer.node,
-                "host": peer.host,
-                "pid": peer.pid,
-                "domain": peer.domain,
-                "address": program.address,
-                "max_rate": self._bridge.peer_rates.rate(program),
-                "offset_ns": peer.offset_ns,
-                "round_trip_ns": peer.round_trip_ns,
-                "warning": disagreement(peer, self._shortest),
-                "way": way,
-                "why": why,
-                "advice": advice,
-                "unfound": self._links.why_unfound(program),
-            }
+            yield DdsPeer(
+                peer.host,
+                peer.pid,
+                peer.domain,
+                node=peer.node,
+                address=program.address,
+                max_rate=self._bridge.peer_rates.rate(program),
+                offset_ns=peer.offset_ns,
+                round_trip_ns=peer.round_trip_ns,
+                warning=disagreement(peer, self._shortest),
+                way=way.value,
+                why=why,
+                advice=advice,
+                unfound=self._links.why_unfound(program),
+            )
 
-    def _links_told(self) -> dict[str, Any] | None:
-        told = self._links.document()
-        for row in told["peers"] if told else ():
-            of = Measured(row["host"], row["domain"], row["clock_offset_ns"], row["least_round_trip_ns"])
-            row["warning"] = disagreement(of, self._shortest)
-        return told
+    def _link_warning(self, peer: LinkPeer) -> str | None:
+        of = Measured(peer.host, peer.domain, peer.clock_offset_ns, peer.least_round_trip_ns)
+        return disagreement(of, self._shortest)
 
     def _see_links(self) -> None:
         """Takes in the rows of links. Call it after the routes over DDS were taken in."""
@@ -302,25 +267,26 @@ class Status:
         for key in due:
             sending, taking = bridge.outgoing.get(key), bridge.incoming.get(key)
             if sending is not None:
-                names = _names(key[0], sending, key[2], key[3])
-                out.put(key, {**names, "readers": len(sending.readers), **sending.counters()})
+                counters, readers = sending.counters(), len(sending.readers)
+                out.put(key, _crossing(key[0], sending, key[2], key[3], counters, readers=readers))
             elif taking is not None:
-                names = _names(key[0], taking, key[2].reliability, key[2].is_plain)
-                into.put(key, {**names, "writers": len(taking.heard()), **taking.counters()})
+                lane = key[2]
+                counters, writers = taking.counters(), len(taking.heard())
+                into.put(key, _crossing(key[0], taking, lane.reliability, lane.is_plain, counters, writers=writers))
 
     def _see_unmatched(self, topics: dict[str, LocalTopic]) -> None:
         before = {name: self._unmatched.get(name, []) for name in self._changed}
         for name in self._changed:
             self._unmatched.pop(name, None)
             found = find_mismatches(name, topics[name], self._bridge, self._names) if name in topics else []
-            met = self._links.met(name)  # over DDS alone nobody may be there
-            told = (asdict(one) for one in found if one.cause != "nobody" or one.direction not in met)
+            by_link = self._links.directions(name)  # over DDS alone nobody may be there
+            told = (one for one in found if one.cause != NOBODY or one.direction not in by_link)
             rows = [*told, *self._links.unmatched(name)]
             if rows:
                 self._unmatched[name] = rows
         if any(self._unmatched.get(name, []) != was for name, was in before.items()):
             self._unmatched_changes += 1
-            self._untold["apart_untold"] = self._told_unmatched.fill(chain.from_iterable(self._unmatched.values()))
+            self._apart, self._apart_untold = first_of(chain.from_iterable(self._unmatched.values()))
 
     def _see_elsewhere(self) -> None:
         """Look for the publishers and subscribers elsewhere, of topics that may cross here."""
@@ -330,11 +296,11 @@ class Status:
             return
         self._seen, settings = seen, self._bridge.settings
         every = chain.from_iterable(self._unmatched.values())
-        reasons = {one["endpoint"]: one["reason"] for one in every if one["cause"] in ("type", "qos")}
+        reasons = {one.endpoint: one.reason for one in every if one.cause in ("type", "qos")}
         told = [*self._rosters.members()]
         found = chain(told, plain_members(self._bridge, self._names, reasons), self._linked_members(told))
-        concerned = (asdict(member) for member in found if _concerns(member, settings))
-        self._untold["elsewhere_untold"] = self._elsewhere.fill(concerned)
+        concerned = (member for member in found if _concerns(member, settings))
+        self._elsewhere, self._elsewhere_untold = first_of(concerned)
 
     def _linked_members(self, told: list[Member]) -> Iterator[Member]:
         """Programs of which nodes tell over links, and nodes that stand for theirs."""
@@ -345,48 +311,49 @@ class Status:
                 yield Member(peer.name, peer.domain, one.pid, name, topic, one.publishes, kind, one.reliability.name)
 
     def _see_ended(self) -> None:
-        for way, ended in self._bridge.ended.items():
-            changes = ended.changes + self._links.ended[way].changes
-            if self._ended_changes[way] != changes:
-                self._ended_changes[way] = changes
-                self._ended[way].fill([*ended.rows(), *self._links.ended[way].rows()], 2 * MOST + 2)
+        every = {way: ended.changes + self._links.ended[way].changes for way, ended in self._bridge.ended.items()}
+        if every != self._ended_changes:
+            self._ended_changes = every
+            self._ended = Ended(self._ended_rows("out"), self._ended_rows("in"))
+
+    def _ended_rows(self, way: str) -> Rendered[Crossing]:
+        rows = [*self._bridge.ended[way].rows(), *self._links.ended[way].rows()]
+        return first_of(rows, 2 * MOST + 2)[0]
 
 
-def make_waiting(settings: Settings, why: str, since: float) -> dict[str, Any]:
+def make_waiting(settings: Settings, why: str, since: float) -> NodeStatus:
     """The whole document of a node that waits for a network."""
-    return {
-        "pid": os.getpid(),
-        "guid": "",
-        "host": socket.gethostname(),
-        "domain": settings.domain,
-        "dds_domain": settings.wire_domain,
-        "interface": None,
-        "interface_why": why,
-        "cut_off": why,
-        "multicast": not settings.peers,
-        **{key: [] for key in ("peers", "out", "in", "apart", "elsewhere")},
-        **dict.fromkeys(("participants", "swept", "apart_untold", "elsewhere_untold"), 0),
-        **{key: {} for key in ("refused", "refusals")},
-        **dict.fromkeys(("shortest_lifetime_ns", "metrics_port", "public_calls_only"), None),
-        "patterns": settings.patterns,
-        "keys": KeysHealth().row(settings.link),
-        "rules": _rules(settings.allow),
-        "links": None,
-        "ended": {"out": [], "in": []},
-        "told_ns": CLOCK.monotonic_ns(),
-        "since": since,
-        "metrics_address": settings.metrics_address,
-    }
+    return replace(_beginning(settings, why, since), cut_off=why, keys=KeysHealth().look(settings.link))
 
 
-def _rules(table: RuleTable) -> dict[str, Any]:
+def _beginning(settings: Settings, why: str, since: float) -> NodeStatus:
+    """What a node knows before it has joined."""
+    return NodeStatus(
+        pid=os.getpid(),
+        told_ns=CLOCK.monotonic_ns(),
+        host=socket.gethostname(),
+        domain=settings.domain,
+        dds_domain=settings.wire_domain,
+        interface_why=why,
+        multicast=not settings.peers,
+        patterns=settings.patterns,
+        rules=_rules(settings.allow),
+        since=since,
+        metrics_address=settings.metrics_address,
+    )
+
+
+def _rules(table: RuleTable) -> Rules:
     file = os.path.abspath(table.source) if table.source else ""  # the command that asks runs in another folder
-    return {"file": file, "version": table.version, "number": len(table.rules)}
+    return Rules(file, table.version, len(table.rules))
 
 
-def _names(topic: str, route: Outgoing | Incoming, reliability: Reliability, is_plain: bool) -> dict[str, Any]:
+def _crossing(
+    topic: str, route: Outgoing | Incoming, reliability: Reliability, is_plain: bool, counters: dict[str, int],
+    readers: int | None = None, writers: int | None = None,
+) -> Crossing:  # fmt: skip
     audience = WITH_PLAIN if is_plain else WITH_NODES
-    return {"topic": topic, "type": route.type.name, "reliability": reliability.name, "with": audience}
+    return Crossing(topic, route.type.name, reliability.name, audience, readers, writers, counters)
 
 
 def _concerns(member: Member, settings: Settings) -> bool:

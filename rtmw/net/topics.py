@@ -13,8 +13,9 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import ItemsView, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Final, Generic, TypeVar
+
+from rtmw.observe.node_status import Crossing, Undelivered
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -111,41 +112,19 @@ class Ended:
         if len(self._counters) > MOST:
             self._others.update(self._counters.pop(next(iter(self._counters))))
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Crossing]:
         """The rows of the node's document."""
         rows = [self._row(topic, counters) for topic, counters in self._counters.items()]
         return [*rows, self._row(OTHERS, self._others)] if self._others else rows
 
-    def _row(self, topic: str, counters: Counter[str]) -> dict[str, Any]:
-        return {"topic": topic, **dict.fromkeys(self._names, 0), **counters}
+    def _row(self, topic: str, counters: Counter[str]) -> Crossing:
+        return Crossing(topic, counters={**dict.fromkeys(self._names, 0), **counters})
 
 
 _TOLD_MOST: Final = 20
 """Topics that the log tells."""
 _KEPT_MOST: Final = 1000
 """Topics that are shown."""
-
-
-@dataclass(frozen=True)
-class Undelivered:
-    """Messages of one topic in one direction that were not delivered."""
-
-    topic: str
-    direction: str
-    """`out` or `in`."""
-    messages: int
-    """`out`: taken from the bus and not sent. `in`: samples that came and found no room on the bus. Samples sent and
-    not acknowledged are not counted: DDS does not tell how many those are."""
-    unacknowledged_by: tuple[str, ...] = ()
-    """Readers that have not acknowledged what was sent last."""
-
-    def __str__(self) -> str:
-        if self.direction == "in":
-            return f"{self.topic}: {self.messages} that came find no room on the bus"
-        parts = [f"{self.messages} taken from the bus and not sent"] if self.messages else []
-        who = ", ".join(self.unacknowledged_by)
-        parts += [f"what was sent last is not acknowledged by {who}"] if who else []
-        return f"{self.topic}: {', '.join(parts) or 'not all is taken from the bus'}"
 
 
 def words(found: list[Undelivered]) -> str:
@@ -166,22 +145,6 @@ def added(before: Iterable[Undelivered], now: Iterable[Undelivered]) -> list[Und
     return [*found.values()][-_KEPT_MOST:]
 
 
-def rows_of(found: Iterable[Undelivered]) -> list[dict[str, Any]]:
-    """The rows of the node's document."""
-    return [asdict(one) for one in found]
-
-
-def read_rows(rows: Any) -> list[Undelivered]:
-    """Inverse of `rows_of`, for a document that any program may have written: a row that is none is left out."""
-    listed = cast("list[Any]", rows) if isinstance(rows, list | tuple) else []
-    return [one for one in map(_read, listed[:_KEPT_MOST]) if one is not None]
-
-
-def _read(row: Any) -> Undelivered | None:
-    try:
-        topic, way, messages = row["topic"], row["direction"], row["messages"]
-        who = tuple(map(str, row["unacknowledged_by"]))
-    except (KeyError, TypeError, IndexError):
-        return None
-    may_be = isinstance(topic, str) and way in ("out", "in") and type(messages) is int and messages >= 0
-    return Undelivered(topic, way, messages, who) if may_be else None
+def usable(rows: Iterable[Undelivered]) -> list[Undelivered]:
+    """Rows of a document that any program may have written, without those that no node writes."""
+    return [one for one in rows if one.direction in ("out", "in") and one.messages >= 0]

@@ -6,27 +6,28 @@ when it is another one. Endpoints on other hosts are those of which the node of 
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from rtmw import shm
 from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.domain import Domain
 from rtmw.matching import Peer, apart, type_name_of
-from rtmw.observe.services import NODE_TOPIC
-from rtmw.observe.views import PARKED, program, queue
+from rtmw.observe.views import NODE_TOPIC, PARKED, program
 from rtmw.qos import Reliability
 from rtmw.text.patterns import is_own
+from rtmw.text.strict_json import JsonError
+
+if TYPE_CHECKING:
+    from rtmw.observe.node_status import Member
 
 __all__ = ["Event", "EventKind", "Events", "events"]
 
@@ -299,20 +300,17 @@ def _told(had: list[_Endpoint]) -> str:
 
 def _elsewhere(domain: Domain) -> dict[object, _Endpoint] | None:
     """Endpoints on other hosts, as the node tells; None: what it tells cannot be read now."""
-    found: Iterable[Any] = reversed(queue(domain, NODE_TOPIC, _MOST_BYTES))
-    for message in found:
-        try:
-            status = json.loads(message.preview)
-            if status["pid"] != message.publisher or not os.path.exists(f"/proc/{status['pid']}"):
-                continue
-            return {json.dumps(row, sort_keys=True): _far(row, status["host"]) for row in status["elsewhere"]}
-        except (ValueError, KeyError, TypeError, RecursionError):
-            return None
-    return {}
+    from rtmw.observe.node_status import node_seen  # few that look on meet a node
+
+    try:
+        status = node_seen(domain)
+    except JsonError:
+        return None
+    return {} if status is None else {member: _far(member, status.host) for member in status.elsewhere}
 
 
-def _far(row: dict[str, Any], here: str) -> _Endpoint:
-    place = str(row["host"])
+def _far(member: Member, here: str) -> _Endpoint:
+    place = member.host
     if place in (here, ""):
-        place = "DDS" if row["domain"] is None else f"domain {row['domain']}"
-    return _Endpoint(row["topic"], row["publishes"], row["program"], row["pid"], place, apart=row.get("apart", ""))
+        place = "DDS" if member.domain is None else f"domain {member.domain}"
+    return _Endpoint(member.topic, member.publishes, member.program, member.pid, place, apart=member.apart)

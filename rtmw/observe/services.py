@@ -15,14 +15,13 @@ from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.observe.views import queue
 from rtmw.text.patterns import OWN_PREFIX
-from rtmw.text.strict_json import as_json
+from rtmw.text.strict_json import JsonError, as_json, read
 
 __all__ = [
     "COUNTERS_TOPIC",
     "LOGS_TOPIC",
     "MOST_LOGS",
     "MOST_QUEUES",
-    "NODE_TOPIC",
     "RELAY_EVENTS",
     "RELAY_TOPIC",
     "STILL",
@@ -44,9 +43,6 @@ __all__ = [
     "why_no_core",
 ]
 
-
-NODE_TOPIC: Final = OWN_PREFIX + "node"
-"""Where a node says once a second how it is: JSON, kept for late subscribers."""
 
 COUNTERS_TOPIC: Final = OWN_PREFIX + "transfer/counters"
 """Where a core says once a second that it is at work, and what it has counted; kept for late subscribers."""
@@ -148,22 +144,22 @@ def newest(domain: Domain, topic: str, make: Callable[[int, float, dict[str, Any
 
 def why_no_core(domain: Domain) -> str:
     """Why the node of this domain has no core that goes on, as it says; empty: it does not say, or there is none."""
-    for message in reversed(queue(domain, NODE_TOPIC, _MOST_BYTES)):
-        try:
-            rows = json.loads(message.preview)["services"]
-            found = next(row for row in rows if row["name"] == "transfer")
-            return service_fault(found) if Path(f"/proc/{message.publisher}").exists() else ""
-        except (ValueError, KeyError, TypeError, RecursionError, StopIteration):
-            continue  # of another program, or of a node that serves no transfers
-    return ""
+    from rtmw.observe.node_status import node_seen
+
+    try:
+        status = node_seen(domain)
+    except JsonError:
+        return ""
+    services = status.services if status else ()
+    return next((one.fault for one in services if one.name == "transfer"), "")
 
 
 def service_fault(row: dict[str, Any]) -> str:
-    """Why a service of a node does not go on; empty: nothing is known against it. `row`: as its node shows it."""
-    if not row["failures"]:
-        return ""
-    times = "once" if row["failures"] == 1 else f"{row['failures']} times in a row, soon after its start"
-    return f"ended {times}: {row['why'] or 'it gave no reason'}"
+    """Why a service of a node does not go on; empty: nothing is known against it. `row`: as its node shows it. Raises
+    JsonError."""
+    from rtmw.observe.node_status import HostedService
+
+    return read(HostedService, row, "the row of a service").fault
 
 
 RELAY_TOPIC: Final = OWN_PREFIX + "relay/counters"

@@ -14,7 +14,10 @@ from rtmw.domain import Domain
 from rtmw.latency import Latency
 from rtmw.matching import topic_life, type_name_of
 from rtmw.qos import Reliability
+from rtmw.text.patterns import OWN_PREFIX
 
+NODE_TOPIC: Final = OWN_PREFIX + "node"
+"""Where a node says once a second how it is (node_status.py): JSON, kept for late subscribers."""
 PARKED: Final = "(no process: kept for the next node)"
 """What stands for the process of a subscription that a node has left to the next one."""
 _TAKES_A_WORD = ("-W", "-X", "--check-hash-based-pycs")

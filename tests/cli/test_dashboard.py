@@ -22,7 +22,7 @@ from rtmw import Reliability, observe
 from rtmw.cli.page import Site, State
 from rtmw.clock import CLOCK
 from rtmw.net.http_server import HttpServer
-from rtmw.observe.services import NODE_TOPIC
+from rtmw.observe.views import NODE_TOPIC
 from rtmw.publisher import OwnPublisher
 from tests.child import Spawn
 from tests.cli.command import Run
@@ -290,7 +290,7 @@ def test_what_the_doctor_of_a_node_finds_is_a_problem_and_its_remarks_are_none(
     assert problems == [{"kind": "node", "about": "odd name", "why": "refused; DDS takes no such name"}]
 
 
-def test_a_node_that_says_less_than_this_version_knows_is_shown_with_what_it_says(
+def test_a_node_that_says_less_is_shown_with_that_and_what_cannot_be_read_is_a_problem(
     browser: Browser, domain: rtmw.Domain
 ) -> None:
     told = STATUS | {"pid": os.getpid(), "told_ns": CLOCK.monotonic_ns(), "host": "h", "domain": domain.id}
@@ -299,7 +299,10 @@ def test_a_node_that_says_less_than_this_version_knows_is_shown_with_what_it_say
         assert browser.state()["node"]["host"] == "h"
         node.publish(json.dumps({name: told[name] for name in told if name != "peers"}).encode())
         site_is_asked_again(browser)
-        assert "another version" in kinds(browser.state())["node"]
+        assert "node" not in kinds(browser.state())
+        node.publish(json.dumps(told | {"peers": 7}).encode())
+        site_is_asked_again(browser)
+        assert kinds(browser.state())["node"].startswith("peers in the document of the node is 7; it has to be a list")
 
 
 def test_a_table_that_is_nearly_full_is_a_problem(browser: Browser, domain: rtmw.Domain) -> None:

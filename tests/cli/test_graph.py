@@ -12,6 +12,7 @@ import pytest
 
 from rtmw import Reliability, observe
 from rtmw.cli.graph import across, dot, lines, record
+from rtmw.observe.node_status import Crossing, Member, NodeStatus
 from rtmw.observe.picture import HEIGHT, picture
 from tests.cli.views import PUBLISHER, SUBSCRIBER, topic
 
@@ -103,16 +104,13 @@ def test_cards_of_the_picture_lie_inside_it_and_apart_from_each_other(count: int
         assert all(below - above > HEIGHT for above, below in itertools.pairwise(rows))
 
 
-STATUS = {
-    "pid": 30,
-    "host": "here",
-    "out": [{"topic": "pump/speed", "readers": 3}, {"topic": "secret", "readers": 0}],
-    "in": [],
-    "elsewhere": [
-        {
-            "host": host, "domain": number, "pid": 22, "program": program, "topic": name, "publishes": publishes,
-            "type": "bytes", "reliability": "ADAPTIVE",
-        }
+STATUS = NodeStatus(
+    pid=30,
+    told_ns=1,
+    host="here",
+    out=(Crossing("pump/speed", "bytes", readers=3), Crossing("secret", "bytes", readers=0)),
+    elsewhere=tuple(
+        Member(host, number, 22, program, name, publishes, "bytes", "ADAPTIVE")
         for host, number, program, name, publishes in (
             ("far", 3, "archive", "pump/speed", False),
             ("here", 7, "logger", "pump/speed", False),
@@ -120,8 +118,8 @@ STATUS = {
             ("far", 3, "weather", "sky", True),
             ("far", 3, "archive", "secret", False),
         )
-    ],
-}  # fmt: skip
+    ),
+)
 NODE = replace(SUBSCRIBER, pid=30, identity=30 << 32, process="rtmw node")
 ACROSS = across(
     [

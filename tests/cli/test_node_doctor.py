@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,29 +24,38 @@ from rtmw.cli.node_doctor import (
 )
 from rtmw.cli.node_status import here_only, unmatched_table
 from rtmw.clock import CLOCK
+from rtmw.net.known_nodes import nodes_met
 from rtmw.net.settings import STATUS_TOPIC
+from rtmw.observe.node_status import Member, NodeStatus, Patterns
 from rtmw.publisher import OwnPublisher
 from tests.cli.command import Run
 
 STATUS: dict[str, Any] = {
     "pid": 11, "dds_domain": 4, "interface": "lo", "interface_why": "it was named", "multicast": True,
-    "participants": 2, "silent_s": 0.5,
+    "participants": 2, "told_ns": 1 << 62,
     "peers": [
         {"host": "far", "pid": 7, "domain": 3, "offset_ns": -2_000_000, "round_trip_ns": 500_000, "warning": None},
     ],
     "apart": [], "refused": {},
 }  # fmt: skip
+"""What an older node tells: it leaves out what has come since. It has told so in the future, so just now."""
+
+
+def status_of(**more: Any) -> NodeStatus:
+    """The status of such a node, with more that it tells."""
+    return NodeStatus.of(STATUS | more)
+
 
 ENDED = {"name": "transfer", "pid": None, "failures": 4, "why": "the folder of data cannot be used"}
 
 
-def advice(status: dict[str, Any] | None) -> list[str]:
+def advice(status: NodeStatus | None) -> list[str]:
     """But for the receive buffer, which is this machine's."""
     return [check.advice for check in checks(4, status) if check.advice and check.name != "receive buffer"]
 
 
 def test_a_node_with_peers_is_well() -> None:
-    assert advice(STATUS) == []
+    assert advice(status_of()) == []
 
 
 @pytest.mark.parametrize(
@@ -66,7 +76,7 @@ def test_a_node_with_peers_is_well() -> None:
 def test_each_group_of_topics_has_a_line_that_says_which_way_it_takes_and_to_whom_it_is_open(
     out: str, into: str, dds: str, interface: str | None, said: tuple[str, ...]
 ) -> None:
-    patterns = {"out": [*filter(None, [out])], "in": [*filter(None, [into])], "dds": [*filter(None, [dds])]}
+    patterns = Patterns(*(tuple(filter(None, [one])) for one in (out, into, dds)))
     by_link, by_dds, everybody = ways(patterns, interface)
     assert (by_link.name, by_dds.name) == ("topics by link only", "topics by DDS, in clear")
     found = (by_link.found, by_dds.found, everybody.name.removeprefix("topics open to "), everybody.found)
@@ -75,7 +85,8 @@ def test_each_group_of_topics_has_a_line_that_says_which_way_it_takes_and_to_who
 
 
 def test_a_node_that_says_nothing_is_named_with_for_how_long() -> None:
-    (check,) = (check for check in checks(4, {**STATUS, "silent_s": 61.0}) if check.name == "node")
+    told_ns = CLOCK.monotonic_ns() - 61_000_000_000
+    (check,) = (check for check in checks(4, status_of(told_ns=told_ns)) if check.name == "node")
     assert check.found == "process 11 has said nothing for 61 s"
     assert "start it again" in check.advice
 
@@ -146,7 +157,7 @@ def test_an_mtu_that_became_smaller_than_the_datagrams_is_a_remark(
     if mtu is not None:
         (tmp_path / "eth7").mkdir()
         (tmp_path / "eth7" / "mtu").write_text(mtu + "\n")
-    (check,) = datagrams({"interface": "eth7", "datagram": datagram}, tmp_path)
+    (check,) = datagrams(status_of(interface="eth7", datagram=datagram), tmp_path)
     assert check.advice == (f"{words}: start the node again" if words else "")
     assert (check.found, check.kind) == (found, "remark" if words else None)
 
@@ -186,16 +197,16 @@ def test_a_small_receive_buffer_is_advised_against(tmp_path: Path, limit: str, i
 
 
 def test_loneliness_has_advice_by_its_likely_cause() -> None:
-    alone = {**STATUS, "participants": 0, "peers": []}
+    alone = status_of(participants=0, peers=[])
     assert "loopback reaches this host only" in peers(alone).advice
-    assert "DDS domain 4" in peers({**alone, "interface": "eth7"}).advice
-    assert peers({**alone, "participants": 1}).advice == ""
+    assert "DDS domain 4" in peers(replace(alone, interface="eth7")).advice
+    assert peers(replace(alone, participants=1)).advice == ""
 
 
 def test_a_clock_that_is_off_carries_the_nodes_warning() -> None:
-    peer = {**STATUS["peers"][0], "warning": "it is off"}
+    (peer,) = nodes_met(status_of(peers=[STATUS["peers"][0] | {"warning": "it is off"}]))
     assert (clock(peer).advice, clock(peer).found) == ("it is off", "-2 ms, there and back 0.5 ms")
-    assert clock({**peer, "offset_ns": None, "round_trip_ns": None, "warning": None}).found == "not measured yet"
+    assert clock(replace(peer, offset_ns=None, round_trip_ns=None, warning=None)).found == "not measured yet"
 
 
 def test_sides_that_do_not_fit_are_faults_and_solitude_of_a_topic_is_none() -> None:
@@ -205,7 +216,7 @@ def test_sides_that_do_not_fit_are_faults_and_solitude_of_a_topic_is_none() -> N
         {"topic": "c", "direction": "out", "cause": "nobody", "reason": "nobody reads it"},
         {"topic": "d", "direction": "out", "cause": "pattern", "reason": "no pattern"},
     ]
-    status = {**STATUS, "apart": apart, "refused": {"e": "cannot be sent"}}
+    status = status_of(apart=apart, refused={"e": "cannot be sent"})
     assert advice(status) == ["types differ", "less is offered", "cannot be sent"]
     assert [row[0] for row in unmatched_table(status).rows] == ["a", "b", "d", "e"]
     assert list(here_only(status)) == ["1 topic published here and read by nobody of whom this node knows: c."]
@@ -216,8 +227,8 @@ def test_a_topic_that_is_kept_from_crossing_is_not_told_to_be_of_this_host_alone
         {"topic": topic, "direction": way, "cause": "nobody", "reason": ""} for topic in "abc" for way in ("in", "out")
     ]
     denied = {"topic": "a", "direction": "out", "cause": "rule", "reason": "the peer denies it"}
-    elsewhere = [{"topic": "b", "publishes": True}]
-    status: dict[str, Any] = {**STATUS, "apart": [denied, *nobody], "elsewhere": elsewhere}
+    elsewhere = (Member("far", 3, 7, "press.py", "b", True, "bytes", "ADAPTIVE"),)
+    status = replace(status_of(apart=[denied, *nobody]), elsewhere=elsewhere)
     assert list(here_only(status)) == [
         "2 topics published here and read by nobody of whom this node knows: b, c.",
         "2 topics read here and published by nobody of whom this node knows: a, c.",
@@ -229,7 +240,7 @@ def test_what_stood_still_lately_is_a_remark_and_what_was_refused_is_told_by_cau
     row = {"topic": "t", "direction": "in", "peer": "far", "times": 2, "missing": 78, "at": now}
     rows = [row, {**row, "topic": "old", "at": now - RECENT_S - 1}]
     stood = {"in": 4, "out": 0, "rows": rows}
-    found = [*checks(4, {**STATUS, "standstills": stood, "refusals": {"rtmw/node": 7, "endpoint": 1}})]
+    found = [*checks(4, status_of(standstills=stood, refusals={"rtmw/node": 7, "endpoint": 1}))]
     (check,) = (check for check in found if check.name == "t")
     assert check.kind == "remark"
     assert check.found.startswith("stood still 2 times from far, and was made anew ")

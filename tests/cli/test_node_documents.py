@@ -19,9 +19,11 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 import rtmw
 from rtmw.clock import CLOCK, Clock
-from rtmw.net.metrics import _of_node
+from rtmw.net.metrics import of_node
 from rtmw.net.settings import STATUS_TOPIC
+from rtmw.observe.node_status import NodeStatus
 from rtmw.publisher import OwnPublisher
+from rtmw.text.strict_json import packed
 from tests.cli.command import Run
 
 FOLDER = Path(__file__).with_name("node_documents")
@@ -37,7 +39,7 @@ class _Told(Collector):
         self._document = document
 
     def collect(self) -> Iterator[Metric]:
-        return _of_node(json.loads(self._document))
+        return of_node(NodeStatus.of(json.loads(self._document)))
 
 
 def metrics(document: str) -> str:
@@ -80,3 +82,9 @@ def test_what_is_shown_of_a_recorded_document_stays_as_it_is(
     if os.environ.get("RTMW_SHOWN_ANEW"):
         file.write_text(found)
     assert found == file.read_text()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_document_that_is_read_and_written_again_is_the_same_to_the_byte(name: str) -> None:
+    document = (FOLDER / f"{name}.json").read_text().rstrip("\n")
+    assert packed(NodeStatus.of(json.loads(document))) == document

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rtmw.cli.node_doctor import examined
 from rtmw.cli.node_status import links_words
 from rtmw.net.link.linked import TOLD
+from rtmw.observe.node_status import DeniedTopics, LinkPeer, Links, TurnedAwayAddress
+
+HUB = LinkPeer(None, "hub", 4, 1)
+"""A peer without a name, as an older node tells of it."""
+REFUSED = TurnedAwayAddress("10.0.0.7", "expired", "the peer's certificate has expired", 1, ago_s=4.0)
 
 
 @pytest.mark.parametrize(
@@ -19,16 +26,14 @@ from rtmw.net.link.linked import TOLD
 def test_the_network_is_looked_at_only_where_the_peer_has_not_said_why_it_ends_a_link(
     code: int, why: str, advice: str
 ) -> None:
-    peer = {"peer": "rtmw://plant/hub", "up": False, "down_s": 4.0, "why_down": why, "down_code": code, "user": False}
-    (check,) = examined({"failing": {}, "ports": [], "peers": [peer], "turned_away": []})
+    peer = LinkPeer("rtmw://plant/hub", "hub", 4, 1, down_s=4.0, why_down=why, down_code=code)
+    (check,) = examined(Links(peers=(peer,)))
     assert (check.found, check.advice) == (f"cut for 4 s: {why}", advice)
 
 
 def test_topics_that_a_peer_denies_are_counted_and_are_no_fault_by_themselves() -> None:
-    rows = [{"verb": "publish", "cause": "deny", "topics": 3}, {"verb": "subscribe", "cause": "subject", "topics": 4}]
-    peer = {"peer": None, "host": "hub", "up": True, "cipher": None, "user": None, "routes_out": 1, "routes_in": 2}
-    links = {"failing": {}, "ports": [], "peers": [{**peer, "denied": rows}], "turned_away": []}
-    _, check = examined(links)
+    denied = DeniedTopics("publish", "deny", 3), DeniedTopics("subscribe", "subject", 4)
+    _, check = examined(Links(peers=(replace(HUB, up=True, routes_out=1, routes_in=2, denied=denied),)))
     assert (check.name, check.found, check.advice) == (
         "topics that hub denies",
         "3 published here (deny), 4 wanted here (subject); rtmw node info names them",
@@ -37,9 +42,7 @@ def test_topics_that_a_peer_denies_are_counted_and_are_no_fault_by_themselves() 
 
 
 def test_who_was_refused_lately_is_named_with_the_cause_and_what_to_do() -> None:
-    row = {"address": "10.0.0.7", "cause": "expired", "why": "the peer's certificate has expired", "ago_s": 4.0}
-    links = {"failing": {}, "ports": [], "peers": [], "turned_away": [{**row, "count": 1}, {**row, "count": 3}]}
-    once, again = examined(links)
+    once, again = examined(Links(turned_away=(REFUSED, replace(REFUSED, count=3))))
     assert (once.name, once.found) == (
         "connections from 10.0.0.7",
         "refused once, the last time 4 s ago (expired): the peer's certificate has expired",
@@ -49,10 +52,9 @@ def test_who_was_refused_lately_is_named_with_the_cause_and_what_to_do() -> None
 
 
 def test_refusals_are_told_by_cause_in_all_and_of_each_address() -> None:
-    row = {"address": "10.0.0.7", "cause": "expired", "why": "the peer's certificate has expired", "ago_s": 4.0}
-    causes = {"protocol": 7, "expired": 2}
-    links = {"failing": {}, "ports": [], "peers": [], "turned_away": [{**row, "count": 9, "causes": causes}]}
-    every, one = examined({**links, "refused": {"protocol": 1900, "expired": 2, "timeout": 3}})
+    often = replace(REFUSED, count=9, causes={"protocol": 7, "expired": 2})
+    refused = {"protocol": 1900, "expired": 2, "timeout": 3}
+    every, one = examined(Links(turned_away=(often,), refused=refused))
     assert (every.found, every.advice) == ("expired 2, protocol 1900, timeout 3", "")
     assert one.found.startswith("refused 9 times (expired 2, protocol 7), the last time 4 s ago (expired): ")
 
@@ -67,8 +69,8 @@ def test_refusals_are_told_by_cause_in_all_and_of_each_address() -> None:
 )
 def test_a_twin_is_told_with_its_copies_and_why_it_is_not_there(up: bool, why: str, state: str) -> None:
     copies = {"copies": 4, "copies_left_out": 3, "copies_first": 2, "copies_passed_over": 1}
-    peer = {"peer": None, "host": "hub", "twin": up, "twins": 1, "why_no_twin": why, **copies}
-    (words,) = links_words({"failing": {}, "refused": {}, "peers": [peer], "denials": []})
+    peer = replace(HUB, twin=up, twins=1, why_no_twin=why, **copies)
+    (words,) = links_words(Links(peers=(peer,)))
     assert words == (
         f"The twin of the link with hub {state}; 4 copies sent, 3 left out; of those of the peer 2 came before their "
         "message, 1 after it."
@@ -76,5 +78,4 @@ def test_a_twin_is_told_with_its_copies_and_why_it_is_not_there(up: bool, why: s
 
 
 def test_of_a_link_that_has_had_no_twin_nothing_is_told() -> None:
-    peer = {"peer": None, "host": "hub", "twin": False, "twins": 0, "why_no_twin": ""}
-    assert [*links_words({"failing": {}, "refused": {}, "peers": [peer, {"peer": "older"}], "denials": []})] == []
+    assert [*links_words(Links(peers=(HUB,)))] == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 
 import pytest
 
@@ -12,6 +13,7 @@ from rtmw.cli.node_status import find_status
 from rtmw.clock import CLOCK
 from rtmw.net.settings import STATUS_TOPIC
 from rtmw.publisher import OwnPublisher
+from tests.cli.command import Run
 
 
 def document(pid: int) -> bytes:
@@ -28,4 +30,34 @@ def test_what_no_node_has_said_of_itself_is_passed_over(domain: rtmw.Domain, odd
         stranger.publish(document(os.getpid()))
         found = find_status(domain.id, 0.05)
         assert found is not None
-        assert found["pid"] == os.getpid()
+        assert found.pid == os.getpid()
+
+
+def test_messages_that_were_not_delivered_are_shown_with_who_has_not_acknowledged(
+    run: Run, domain: rtmw.Domain
+) -> None:
+    rows = [
+        {"topic": "slow", "direction": "out", "messages": 3, "unacknowledged_by": ["far", "near"]},
+        {"topic": "full", "direction": "in", "messages": 2, "unacknowledged_by": []},
+    ]
+    told = {"pid": os.getpid(), "told_ns": CLOCK.monotonic_ns(), "undelivered": rows}
+    with OwnPublisher(STATUS_TOPIC, domain=domain, history=1) as node:
+        node.publish(json.dumps(told).encode())
+        status, out, _ = run("node", "info", "--domain", str(domain.id))
+    assert status == 0
+    assert re.search(r"slow +out +3 +far, near\nfull +in +2 +-\n", out)
+
+
+def test_a_document_that_is_damaged_is_an_error_that_says_where_and_of_a_newer_node_is_read(
+    run: Run, domain: rtmw.Domain
+) -> None:
+    told = {"pid": os.getpid(), "told_ns": CLOCK.monotonic_ns(), "newer": {"what": "ever"}, "rules": {"newer": 1}}
+    asked = "node", "info", "--domain", str(domain.id)
+    with OwnPublisher(STATUS_TOPIC, domain=domain, history=1) as node:
+        node.publish(json.dumps(told).encode())
+        assert run(*asked)[0] == 0
+        assert json.loads(run(*asked, "--json")[1])["newer"] == {"what": "ever"}
+        node.publish(json.dumps(told | {"participants": "many"}).encode())
+        status, _, err = run(*asked)
+    assert status == 1
+    assert "participants in the document of the node is 'many'; it has to be a whole number" in err

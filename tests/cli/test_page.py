@@ -16,7 +16,8 @@ from rtmw import Reliability
 from rtmw.cli.page import Site
 from rtmw.clock import CLOCK
 from rtmw.net.http_server import HttpServer
-from rtmw.observe.services import COUNTERS_TOPIC, NODE_TOPIC, TransferCounters, TransferQueue, pack_activity
+from rtmw.observe.services import COUNTERS_TOPIC, TransferCounters, TransferQueue, pack_activity
+from rtmw.observe.views import NODE_TOPIC
 from rtmw.publisher import OwnPublisher
 from tests.child import Spawn
 from tests.cli.test_node_doctor import STATUS

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, InfoMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from rtmw.net.metrics import _of_node
+from rtmw.net.metrics import of_node
 from rtmw.net.settings import NODE, Settings
 from rtmw.net.status import make_waiting
+from rtmw.observe.node_status import Keys, Links
 from tests.child import Spawn
 from tests.net.hosts import PATIENCE, Host
 from tests.page import programs
@@ -58,6 +60,4 @@ def test_every_metric_is_explained() -> None:
 
 def every_metric() -> Iterator[Metric]:
     """Of a node that has keys and links."""
-    keys, links = {"warning": None, "expires": 0.0}, {"peers": [], "refused": {}, "denials": []}
-    told = make_waiting(Settings(), "", 0.0)
-    return _of_node({**told, "undelivered": [], "keys": keys, "links": links})
+    return of_node(replace(make_waiting(Settings(), "", 0.0), keys=Keys(expires=0.0), links=Links()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rtmw.net.topics import MOST, OTHERS, Ended
+from rtmw.observe.node_status import Crossing
 
 
 def test_a_topic_of_which_something_was_counted_has_a_row_with_all_counters() -> None:
@@ -11,8 +12,8 @@ def test_a_topic_of_which_something_was_counted_has_a_row_with_all_counters() ->
     ended.add("pump", {"sent": 2, "bytes": 10, "missed": 1})
     ended.add("valve", {"sent": 0, "bytes": 0, "missed": 1})
     assert ended.rows() == [
-        {"topic": "pump", "sent": 5, "bytes": 50, "missed": 1},
-        {"topic": "valve", "sent": 0, "bytes": 0, "missed": 1},
+        Crossing("pump", counters={"sent": 5, "bytes": 50, "missed": 1}),
+        Crossing("valve", counters={"sent": 0, "bytes": 0, "missed": 1}),
     ]
 
 
@@ -21,7 +22,7 @@ def test_silent_topics_leave_nothing_and_push_no_other_out() -> None:
     ended.add("pump", {"sent": 3})
     for number in range(2 * MOST):
         ended.add(f"silent/{number}", {"sent": 0})
-    assert ended.rows() == [{"topic": "pump", "sent": 3}]
+    assert ended.rows() == [Crossing("pump", counters={"sent": 3})]
     assert ended.changes == 2 * MOST + 1
 
 
@@ -30,4 +31,8 @@ def test_topics_that_ended_before_the_last_ones_are_summed_up() -> None:
     for number in range(MOST + 2):
         ended.add(f"topic/{number}", {"sent": 1, "missed": 0})
     rows = ended.rows()
-    assert (len(rows), rows[0]["topic"], rows[-1]) == (MOST + 1, "topic/2", {"topic": OTHERS, "sent": 2, "missed": 0})
+    assert (len(rows), rows[0].topic, rows[-1]) == (
+        MOST + 1,
+        "topic/2",
+        Crossing(OTHERS, counters={"sent": 2, "missed": 0}),
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ import rtmw
 from rtmw import Reliability
 from rtmw.net.dds.succession import Leaving
 from rtmw.net.node import END_S
-from rtmw.net.topics import added, read_rows, rows_of
+from rtmw.net.topics import added, usable
+from rtmw.observe.node_status import NodeStatus, Undelivered
+from rtmw.text.strict_json import JsonError
 from tests.net.hosts import PATIENCE, Host, wait_until
 from tests.net.stranger import stranger_in
 from tests.net.test_restart import LONG, TOPIC, Load, restart_while_taking, while_taking
@@ -212,14 +215,15 @@ def test_what_a_node_took_with_it_is_shown_by_the_nodes_that_follow(hosts: tuple
 
 # Proves G300.
 def test_what_any_program_says_that_nodes_took_with_them_is_read_with_care() -> None:
-    row: dict[str, Any] = {"topic": "t", "direction": "out", "messages": 2, "unacknowledged_by": ["far"]}
-    bad: list[Any] = [None, 7, {}, {**row, "messages": -1}, {**row, "messages": "2"}, {**row, "direction": "up"}]
-    bad += [{**row, "unacknowledged_by": 1}, {**row, "topic": None}]
-    found = read_rows([*bad, row, *bad])
-    assert rows_of(found) == [{**row, "unacknowledged_by": ("far",)}]
-    assert read_rows(bad) == read_rows(None) == read_rows("rows") == []
-    assert [one.messages for one in added(found, found)] == [4]
-    assert len(added((), read_rows([{**row, "topic": str(n)} for n in range(5000)]))) == 1000
+    told: dict[str, Any] = {"topic": "t", "direction": "out", "messages": 2, "unacknowledged_by": ["far"]}
+    for odd in (None, 7, {}, {**told, "messages": "2"}, {**told, "unacknowledged_by": 1}, {**told, "topic": None}):
+        with pytest.raises(JsonError, match=r"undelivered\.1"):
+            NodeStatus.of({"pid": 1, "told_ns": 1, "undelivered": [told, odd]})
+    (row,) = NodeStatus.of({"pid": 1, "told_ns": 1, "undelivered": [told]}).undelivered
+    assert row == Undelivered("t", "out", 2, ("far",))
+    assert usable([replace(row, messages=-1), row, replace(row, direction="up")]) == [row]
+    assert [one.messages for one in added([row], [row])] == [4]
+    assert len(added((), [replace(row, topic=str(n)) for n in range(5000)])) == 1000
 
 
 def test_who_is_no_node_makes_nobody_wait(hosts: tuple[Host, Host]) -> None:

@@ -17,7 +17,7 @@ from rtmw.domain import LARGEST_ID
 from rtmw.errors import RtmwError
 from rtmw.net.metrics import Metrics
 from rtmw.net.settings import Settings
-from rtmw.net.status import CARRIED
+from rtmw.observe.node_status import CARRIED, Crossing, Ended, NodeStatus, Standstills
 from tests.net.hosts import PATIENCE, Host, wait_until
 from tests.openmetrics import Samples, labelled, scraped
 
@@ -80,15 +80,14 @@ def test_what_was_counted_stays_when_a_topic_no_longer_crosses(pair: tuple[Host,
 
 
 def test_types_of_one_topic_and_what_has_ended_are_added_up_in_one_series() -> None:
-    rows = [{"topic": "t", "type": name, "readers": 1, "sent": 2, "bytes": 10, "expired": 3} for name in ("A", "B")]
+    counters = {"sent": 2, "bytes": 10, "expired": 3}
+    rows = tuple(Crossing("t", name, readers=1, counters=counters) for name in ("A", "B"))
+    ended = Ended(out=(Crossing("t", counters={"sent": 3, "bytes": 1, "expired": 1}),))
     metrics = Metrics(NOWHERE, ADDRESS, 0)
     try:
-        metrics.tell({
-            "host": "h", "domain": 0, "dds_domain": 0, "interface": None, "since": 5.0, "swept": 1, "undelivered": [],
-            "participants": 2, "peers": [], "out": rows, "in": [], "refusals": {"rtmw/roster": 4},
-            "standstills": {"in": 2, "out": 1, "rows": []},
-            "ended": {"out": [{"topic": "t", "sent": 3, "bytes": 1, "expired": 1}], "in": []},
-        })  # fmt: skip
+        refusals, standstills = {"rtmw/roster": 4}, Standstills(in_=2, out=1)
+        told = NodeStatus(1, 1, "h", since=5.0, out=rows, ended=ended, refusals=refusals, standstills=standstills)
+        metrics.tell(told)
         shown = scrape(metrics.port)
     finally:
         metrics.close()
@@ -118,7 +117,7 @@ def health(metrics: Metrics) -> int:
 
 def test_health_is_good_while_the_node_says_how_it_is(metrics: Metrics) -> None:
     assert health(metrics) == 503
-    metrics.tell({})
+    metrics.tell(NodeStatus(1, 1))
     assert health(metrics) == 200
 
 
@@ -128,7 +127,7 @@ def test_clients_that_dawdle_cost_a_bounded_number_of_threads_and_keep_nobody_ou
     for _ in range(200):
         dawdlers.append(socket.create_connection((ADDRESS, metrics.port)))
         dawdlers[-1].sendall(b"GET /metrics HTTP/1.1\r\nX-Slow: ")
-    metrics.tell({})
+    metrics.tell(NodeStatus(1, 1))
     assert health(metrics) == 200
     wait_until(lambda: threading.active_count() - before <= 16, "each of them keeps a thread")
     for dawdler in dawdlers:

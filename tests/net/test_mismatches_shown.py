@@ -51,8 +51,7 @@ class Level(IdlStruct, typename="plain::Level"):
 
 def reasons(host: Host) -> dict[tuple[str, str, str], str]:
     """By topic, direction and cause."""
-    found = node_status(host.number)["apart"]
-    return {(one["topic"], one["direction"], one["cause"]): one["reason"] for one in found}
+    return {(one.topic, one.direction, one.cause): one.reason for one in node_status(host.number).apart}
 
 
 def wait_for(host: Host, key: tuple[str, str, str], words: str) -> None:

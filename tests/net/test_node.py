@@ -83,7 +83,7 @@ def test_a_node_that_stands_still_has_said_nothing_since(hosts: tuple[Host, Host
 def silence(host: Host) -> float:
     status = find_status(host.number, PATIENCE)
     assert status is not None
-    return float(status["silent_s"])
+    return status.silent_s
 
 
 def test_the_clock_of_a_peer_on_the_same_machine_is_right(pair: tuple[Host, Host]) -> None:

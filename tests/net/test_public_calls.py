@@ -132,7 +132,7 @@ def test_it_is_said_once_in_the_log_and_in_what_the_node_shows(hosts: Pair, anot
     assert host.said.count(DIFFERENCE) == 1
     status = find_status(host.number)
     assert status is not None
-    assert DIFFERENCE in status["public_calls_only"]
+    assert DIFFERENCE in (status.public_calls_only or "")
     found = [check for check in checks(host.number, status) if check.name == "DDS library"]
     assert [DIFFERENCE in check.found and bool(check.advice) for check in found] == [True]
 
@@ -141,5 +141,5 @@ def test_of_a_library_that_fits_nothing_is_said(hosts: Pair) -> None:
     hosts[0].start()
     status = find_status(hosts[0].number)
     assert status is not None
-    assert status["public_calls_only"] is None
+    assert status.public_calls_only is None
     assert "public calls" not in hosts[0].said

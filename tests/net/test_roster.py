@@ -29,7 +29,7 @@ def wait_for(host: Host, wanted: Seen) -> None:
     try:
         wait_until(lambda: seen(host) == wanted, f"{wanted} is not what the graph shows")
     except AssertionError as error:
-        error.add_note(f"it shows {seen(host)}; told: {node_status(host.number)['elsewhere']}")
+        error.add_note(f"it shows {seen(host)}; told: {node_status(host.number).elsewhere}")
         raise
 
 

@@ -21,6 +21,7 @@ from rtmw.cli.node_status import services
 from rtmw.clock import CLOCK
 from rtmw.net.services import MODULES, Service, Services
 from rtmw.net.settings import Settings, SettingsError, make_settings
+from rtmw.observe.node_status import HostedService, NodeStatus
 from rtmw.observe.services import STILL_S, TransferActivity, TransferCounters
 from tests import warm
 from tests.net.hosts import PATIENCE, Host, wait_until
@@ -113,7 +114,7 @@ def test_a_folder_of_data_that_cannot_be_used_is_named_where_one_looks_until_it_
     why = f"the folder of data cannot be used: {data}/spool: Not a directory"
     assert served(host)["why"] == why
     assert host.said.count(f"service transfer: {why}") == 1, "the log says it once"
-    (check,) = services(host.info())
+    (check,) = services(NodeStatus.of(host.info()))
     assert f" times in a row, soon after its start: {why}" in check.found
     assert "the node starts it again" in check.advice
     with pytest.raises(rtmw.CoreNotRunning, match=f"rtmw node doctor --domain {host.number}"):
@@ -124,14 +125,14 @@ def test_a_folder_of_data_that_cannot_be_used_is_named_where_one_looks_until_it_
 
 def test_a_service_that_has_been_at_work_for_long_has_no_failures_behind_it() -> None:
     now = CLOCK.monotonic()
-    assert Service("transfer", 7, failures=4, begun=now, works=True).row()["failures"] == 4
-    assert Service("transfer", 7, failures=4, begun=now - 60, works=True).row()["failures"] == 0
-    assert Service("transfer", None, failures=4, begun=now - 60, works=True).row()["failures"] == 4
+    assert Service("transfer", 7, failures=4, begun=now, works=True).told().failures == 4
+    assert Service("transfer", 7, failures=4, begun=now - 60, works=True).told().failures == 0
+    assert Service("transfer", None, failures=4, begun=now - 60, works=True).told().failures == 4
 
 
 def test_a_service_that_reads_what_it_keeps_for_long_and_then_ends_is_no_service_that_was_at_work() -> None:
     reads = Service("transfer", 7, failures=4, begun=CLOCK.monotonic() - 30)
-    assert (reads.row()["failures"], reads.lasts) == (4, False)
+    assert (reads.told().failures, reads.lasts) == (4, False)
 
 
 def damage(data: Path) -> None:
@@ -175,7 +176,7 @@ def test_a_damaged_store_is_said_by_every_call_that_touches_it_and_by_each_look_
             assert done.returncode == 1
             said[" ".join(words)] = done.stderr
         for _ in range(20):
-            (check,) = services(host.info())
+            (check,) = services(NodeStatus.of(host.info()))
             said[f"{len(said)} doctor"] = check.found
             time.sleep(0.1)  # also while it is started again, which takes some tenths of a second
     (segment,) = {word for words in said.values() for word in words.split() if ".seg" in word}
@@ -185,8 +186,8 @@ def test_a_damaged_store_is_said_by_every_call_that_touches_it_and_by_each_look_
 
 
 def test_a_service_that_runs_or_has_ended_once_is_shown_without_advice() -> None:
-    once, well = {"name": "transfer", "pid": None, "failures": 1, "why": "killed"}, {"pid": 7, "failures": 0}
-    shown = [*services({"services": [once, {**once, **well}]})]
+    once, well = HostedService("transfer", failures=1, why="killed"), HostedService("transfer", 7, why="killed")
+    shown = [*services(NodeStatus(1, 1, services=(once, well)))]
     assert [(one.name, one.found, one.advice) for one in shown] == [
         ("service transfer", "is being started", ""),
         ("service transfer", "process 7", ""),
@@ -212,9 +213,9 @@ def test_the_last_line_of_a_service_is_its_reason_also_behind_an_endless_and_an_
     async def run() -> None:
         services = Services(Settings(serve=("transfer",), data=tmp_path))
         async with asyncio.timeout(PATIENCE), services:
-            while services.rows()[0]["starts"] < 2:
+            while services.told()[0].starts < 2:
                 await asyncio.sleep(0.01)
-            assert services.rows()[0]["why"] == "the error that came of it"
+            assert services.told()[0].why == "the error that came of it"
 
     asyncio.run(run())
 
@@ -229,7 +230,7 @@ def test_a_node_ends_in_whichever_turn_of_the_end_of_its_service_it_is_told_to(t
         services = Brief(Settings(serve=("transfer",)))
         async with asyncio.timeout(PATIENCE), services:
             for is_there in (True, False):
-                while (services.rows()[0]["pid"] is not None) is not is_there:
+                while (services.told()[0].pid is not None) is not is_there:
                     await asyncio.sleep(0)
             for _ in range(turns):
                 await asyncio.sleep(0)
@@ -265,10 +266,10 @@ def test_a_service_says_of_its_disk_what_its_process_says_until_there_is_another
     service, none = Service("transfer"), TransferCounters(*[0] * 8)
     service.start(7)
     service.hear(TransferActivity(7, 0.5, none, full="the disk of /data has 0 B free"))
-    (check,) = services({"services": [service.row()]})
+    (check,) = services(NodeStatus(1, 1, services=(service.told(),)))
     assert (check.found, check.advice) == ("process 7, but its disk is full", "the disk of /data has 0 B free")
     service.start(8)
-    assert [one.advice for one in services({"services": [service.row()]})] == [""]
+    assert [one.advice for one in services(NodeStatus(1, 1, services=(service.told(),)))] == [""]
 
 
 @pytest.mark.parametrize(("silent", "is_named"), [(STILL_S - 0.5, False), (STILL_S + 0.5, True)])
@@ -294,7 +295,7 @@ def test_a_core_that_stands_still_is_named_by_doctor_log_and_transfers_and_so_is
         done = warm.run("transfers", "--domain", str(host.number))
         assert (done.returncode, f"kill -CONT {core}" in done.stderr) == (1, True), done.stderr
         wait_until(lambda: served(host)["silent"] is not None, "the node says so")
-        (check,) = services(host.info())
+        (check,) = services(NodeStatus.of(host.info()))
         assert "stood still" in check.found
         assert f"kill -CONT {core}" in check.advice
         wait_until(lambda: "stands still" in host.said, "the log says so")

@@ -17,7 +17,7 @@ import rtmw
 from rtmw import shm
 from rtmw.observe import Event, EventKind, Events, events
 from rtmw.observe.events import _LOOK_S
-from rtmw.observe.services import NODE_TOPIC
+from rtmw.observe.views import NODE_TOPIC
 from rtmw.publisher import OwnPublisher
 from tests.bus import LONG, Order, Reading, eventually
 from tests.child import Spawn
@@ -285,7 +285,7 @@ def test_endpoints_on_other_hosts_come_and_leave_as_the_node_tells(domain: rtmw.
     }  # fmt: skip
 
     def tell(*members: object) -> None:
-        node.publish(json.dumps({"pid": os.getpid(), "host": "here", "elsewhere": members}).encode())
+        node.publish(json.dumps({"pid": os.getpid(), "told_ns": 1, "host": "here", "elsewhere": members}).encode())
         found._node_at = 0.0
 
     tell()

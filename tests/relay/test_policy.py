@@ -176,7 +176,7 @@ def test_an_order_above_a_ceiling_is_refused_and_counted_also_behind_one_that_wa
     for _ in range(2):
         assert judged(policy, "AODB", "GATE", "I", bytes(100)).why == ""
         assert judged(policy, "AODB", "GATE", "I", bytes(101)).why.startswith("101 B are more")
-    assert [(row["cause"], row["number"]) for row in policy.rights.denials()] == [("size", 2)]
+    assert [(row.cause, row.number) for row in policy.rights.denials()] == [("size", 2)]
 
 
 def test_a_subject_goes_to_who_may_follow_it_and_a_group_to_its_members(policy: Policy) -> None:

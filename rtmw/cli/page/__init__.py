@@ -33,7 +33,6 @@ from rtmw.cli.common import CommandError, find_topic, look_at, place_of
 from rtmw.cli.doctor import NEARLY_FULL, Examination
 from rtmw.cli.environment import Check
 from rtmw.cli.metrics import OfDomain, serve
-from rtmw.cli.node_status import status_seen
 from rtmw.cli.parsing import add_listen, runs
 from rtmw.cli.terminal import counted
 from rtmw.cli.topic import mismatches
@@ -41,12 +40,13 @@ from rtmw.cli.values import to_plain
 from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError
+from rtmw.observe.node_status import NodeStatus, silence, told_last
 from rtmw.observe.picture import picture
 from rtmw.observe.services import logs
 from rtmw.recording.versions import some
 from rtmw.text.addresses import bracketed, parts
 from rtmw.text.patterns import is_own
-from rtmw.text.strict_json import as_json
+from rtmw.text.strict_json import JsonError, as_json
 from rtmw.types import from_description
 from rtmw.types.text import content
 
@@ -146,16 +146,19 @@ class State:
             CLOCK.sleep(FIRST_S)
         views, self._measured = observe.topics(domain), CLOCK.monotonic()
         activity, whole = self._meter.read(views, self._measured), observe.graph(views)
-        doctor, status, core = Examination.of(self.number), status_seen(domain), observe.transfers(domain)
+        doctor, core = Examination.of(self.number), observe.transfers(domain)
         found = [*_of_topics(views), *self._of_drops(activity), *_of_services(doctor, core)]
-        if status is not None:
-            try:
+        node: dict[str, Any] | None = None
+        try:
+            node = told_last(domain)
+            if node is not None:
+                node["silent_s"], status = silence(node["told_ns"]), NodeStatus.of(node)
                 checks = node_doctor.checks(self.number, status, logs(domain))
                 found += _told("node", (one for one in checks if one.kind == "fault" or one.name == "keys"))
                 whole = graph.across(views, status)
-            except (LookupError, TypeError, ValueError):
-                found.append(("node", "node", "it says what another version of rtmw says: start it with this one"))
-        told = {"top": activity, "graph": whole, "doctor": doctor, "node": status, "transfers": core}
+        except (JsonError, LookupError) as error:
+            found.append(("node", "node", f"{error}; another version of rtmw may say so: start it with this one"))
+        told = {"top": activity, "graph": whole, "doctor": doctor, "node": node, "transfers": core}
         return told | {"problems": [{"kind": kind, "about": about, "why": why} for kind, about, why in found]}
 
     def _of_drops(self, activity: Sequence[observe.TopicActivity]) -> Iterator[Problem]:

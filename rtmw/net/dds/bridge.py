@@ -14,7 +14,6 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, Final
 
 from rtmw.clock import CLOCK, Clock
@@ -27,7 +26,8 @@ from rtmw.net.dds.routes import Incoming, Lane, Outgoing, lane_of, type_in
 from rtmw.net.dds.wire import DEFAULT, NODES, Endpoints, Mismatch, Names, Offer, Request, meet, mismatches
 from rtmw.net.neighbours import LocalTopic, Publishing, Subscribing, on_bus, origin
 from rtmw.net.settings import Settings
-from rtmw.net.topics import ByTopic, Ended, Undelivered
+from rtmw.net.topics import ByTopic, Ended
+from rtmw.observe.node_status import NotCrossing, Undelivered
 from rtmw.qos import Reliability
 from rtmw.text.patterns import is_meant, is_own
 from rtmw.types import AnyType, MessageType, resolve
@@ -555,20 +555,6 @@ def _longest(lifetimes: list[int]) -> int:
     return max(lifetimes) if all(lifetimes) else 0
 
 
-@dataclass(frozen=True)
-class NotCrossing:
-    """A topic that does not cross, in one direction, to or from one program or all."""
-
-    topic: str
-    direction: str
-    """`out` or `in`."""
-    cause: str
-    """`pattern`, `nobody`, `type`, `qos` or `unmatched`."""
-    reason: str
-    endpoint: str = ""
-    """GUID of the DDS endpoint elsewhere with which it does not; empty: with none in particular."""
-
-
 def find_mismatches(name: str, topic: LocalTopic, bridge: Bridge, names: Names) -> list[NotCrossing]:
     """Why publishers and subscribers of one topic here do not meet others. `topic`: as this host's bus shows it."""
     if is_own(name):
@@ -590,7 +576,7 @@ def _outbound(name: str, publishers: tuple[Publishing, ...], bridge: Bridge, nam
     if not settings.leaves(name):
         yield "pattern", f"topics_out allows {', '.join(settings.topics_out) or 'nothing'}"
         return
-    readers = _met(bridge, bridge.discovery.readers.of(names.topic(name)))
+    readers = _reached_over_dds(bridge, bridge.discovery.readers.of(names.topic(name)))
     if not readers:
         yield "nobody", "nobody elsewhere reads it"
     elif not settings.is_on_dds(name):
@@ -604,7 +590,7 @@ def _outbound(name: str, publishers: tuple[Publishing, ...], bridge: Bridge, nam
             yield cause, f"{bridge.discovery.program(reader)} {why}", reader.guid
 
 
-def _met(bridge: Bridge, endpoints: Iterable[Endpoint]) -> list[Endpoint]:
+def _reached_over_dds(bridge: Bridge, endpoints: Iterable[Endpoint]) -> list[Endpoint]:
     """The endpoints that this node meets over DDS."""
     return [one for one in endpoints if not one.is_for_plain and not bridge.crosses_by_link(one)]
 
@@ -633,7 +619,7 @@ def _inbound(name: str, subscribers: tuple[Subscribing, ...], bridge: Bridge, na
     if not settings.enters(name):
         yield "pattern", f"topics_in allows {', '.join(settings.topics_in) or 'nothing'}"
         return
-    writers = _met(bridge, bridge.discovery.writers.of(names.topic(name)))
+    writers = _reached_over_dds(bridge, bridge.discovery.writers.of(names.topic(name)))
     if not writers:
         yield "nobody", "nobody elsewhere publishes it"
     elif not settings.is_on_dds(name):

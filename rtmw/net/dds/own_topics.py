@@ -59,6 +59,7 @@ from rtmw.net.dds.library import types as idl
 from rtmw.net.dds.wire import Names
 from rtmw.net.settings import Settings
 from rtmw.observe import Edge, graph, topics
+from rtmw.observe.node_status import Member
 from rtmw.qos import Reliability
 from rtmw.text.patterns import is_own
 from rtmw.text.visible import visible
@@ -339,24 +340,6 @@ _ROW = (("pid", int), ("program", str), ("topic", str), ("direction", bool), ("t
 """The fields of a member, in this order: a list in JSON, in a list of all."""
 
 Roster: Any = make_idl_struct("Roster", "rtmw::Roster", {"host": str, "domain": idl.uint32, "members": str})
-
-
-@dataclass(frozen=True)
-class Member:
-    """A program that publishes or subscribes elsewhere."""
-
-    host: str
-    domain: int | None
-    """The rtmw domain; None: a DDS program without a node."""
-    pid: int
-    program: str
-    topic: str
-    publishes: bool
-    type: str
-    """`*`: any."""
-    reliability: str
-    apart: str = ""
-    """Why a DDS program does not meet anybody here, if policies or types keep it from that; else empty."""
 
 
 class Rosters:

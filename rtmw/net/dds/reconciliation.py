@@ -25,8 +25,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final
 
@@ -37,6 +36,7 @@ from rtmw.net.dds.library import DomainParticipant, make_idl_struct
 from rtmw.net.dds.library import types as idl
 from rtmw.net.dds.own_topics import Channel
 from rtmw.net.dds.routes import Incoming, Outgoing
+from rtmw.observe.node_status import Standstill, Standstills
 from rtmw.text.patterns import is_own
 
 _LONGEST: Final = 64 << 10
@@ -140,25 +140,12 @@ def compare(before: Behind | None, reached: int | None, sent: int, patience: int
     return replace(before, sent=sent, due=before.due - (sent > before.sent))
 
 
-@dataclass(frozen=True)
-class Standstill:
-    """Something that stood still, and was made anew."""
-
-    topic: str
-    direction: str
-    """`out` or `in`."""
-    peer: str
-    times: int
-    missing: int
-    """Messages that had not come when it was noticed last."""
-    at: float
-    """When that was: CLOCK_MONOTONIC, in seconds."""
-
-
-class Standstills:
+class StandstillWatch:
     """Tells of the lanes of this node, and hears of those of others. Not for several threads."""
 
-    def __init__(self, participant: DomainParticipant, bridge: Bridge, refusals: Refusals, before: Any) -> None:
+    def __init__(
+        self, participant: DomainParticipant, bridge: Bridge, refusals: Refusals, before: Standstills | None
+    ) -> None:
         """`before`: what `told` of the node said that this one goes on for; None: it is the first."""
         self._bridge, self._guid = bridge, participant.guid.hex
         self._channel = Channel(participant, LANES_TOPIC, Lanes, _LONGEST, refusals)
@@ -173,7 +160,9 @@ class Standstills:
         """When others were heard last, by the handles of their writers."""
         self._rows: dict[tuple[str, str], Standstill] = {}
         self._counts: Counter[str] = Counter()
-        self._read(before)
+        if before is not None:  # any program may have written that
+            self._rows = {(row.topic, row.direction): row for row in before.rows[:_ROWS_MOST]}
+            self._counts.update({"in": before.in_, "out": before.out})
 
     def step(self) -> None:
         """Take in what others have told. To be called ten times a second."""
@@ -223,16 +212,9 @@ class Standstills:
         if len(self._rows) > _ROWS_MOST:
             del self._rows[next(iter(self._rows))]
 
-    def told(self) -> dict[str, Any]:
+    def told(self) -> Standstills:
         """The counts and rows that the node's document shows."""
-        return {"in": self._counts["in"], "out": self._counts["out"], "rows": [*map(asdict, self._rows.values())]}
-
-    def _read(self, before: Any) -> None:
-        """Inverse of `told`; any program may have written that."""
-        with suppress(KeyError, TypeError, ValueError):
-            rows = [Standstill(**row) for row in before["rows"]]
-            self._rows = {(row.topic, row.direction): row for row in rows[:_ROWS_MOST]}
-            self._counts.update({way: int(before[way]) for way in ("in", "out")})
+        return Standstills(self._counts["in"], self._counts["out"], tuple(self._rows.values()))
 
     def _write(self, sent: list[Any]) -> None:
         self._channel.write(Lanes(sent, self._stand[:_ROWS_MOST]))

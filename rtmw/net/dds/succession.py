@@ -41,8 +41,10 @@ from rtmw.net.dds.own_topics import Channel
 from rtmw.net.dds.routes import Incoming, Lane, lane_of
 from rtmw.net.dds.wire import Names
 from rtmw.net.settings import STATUS_TOPIC, Settings
+from rtmw.observe.node_status import NodeStatus
 from rtmw.qos import Reliability
 from rtmw.subscriber import Subscriber
+from rtmw.text.strict_json import JsonError
 from rtmw.text.units import duration
 
 log = logging.getLogger("rtmw.node")
@@ -195,28 +197,28 @@ _IS_GONE = bytes([0, 0, 0, 3])
 """Disposed and unregistered."""
 
 
-def last_documents(domain: Domain, settings: Settings) -> list[dict[str, Any]]:
+def last_documents(domain: Domain, settings: Settings) -> list[NodeStatus]:
     """Documents of nodes of the same two domains that have ended, as far as the bus keeps them; the newest one is the
     last. Any program may have written them."""
     domain.region.sweep()
     alive = {domain.region.identity(row.identity) for row in shm.publishers(domain.region)}
-    found: list[dict[str, Any]] = []
+    found: list[NodeStatus] = []
     with Subscriber(STATUS_TOPIC, history=_LOOKED_AT, domain=domain) as subscriber:
         for sample in subscriber.take_many(_LOOKED_AT):
             if sample.publisher not in alive:
-                with suppress(ValueError, KeyError, TypeError):  # any program may publish there, and an older node
-                    status = json.loads(bytes(sample.data))
-                    if (status["domain"], status["dds_domain"]) == (settings.domain, settings.wire_domain):
+                with suppress(ValueError, RecursionError, JsonError):  # any program may publish there
+                    status = NodeStatus.of(json.loads(bytes(sample.data)))
+                    if (status.domain, status.dds_domain) == (settings.domain, settings.wire_domain):
                         found.append(status)
     return found
 
 
-def dead_predecessors(documents: Iterable[dict[str, Any]]) -> list[bytes]:
+def dead_predecessors(documents: Iterable[NodeStatus]) -> list[bytes]:
     """The DDS participants (guids) of those that wrote these documents."""
     found: list[bytes] = []
     for one in documents:
-        with suppress(ValueError, KeyError, TypeError):
-            found.append(_guid(one["guid"]))
+        with suppress(ValueError):  # it waited for a network, and was no participant yet
+            found.append(_guid(one.guid))
     return [*dict.fromkeys(found)]
 
 

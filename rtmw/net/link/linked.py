@@ -25,7 +25,8 @@ from rtmw.net.link.routes import Account, Refusal
 from rtmw.net.neighbours import LocalTopic
 from rtmw.net.security.rules import Rights, Verdict
 from rtmw.net.settings import Settings
-from rtmw.net.topics import Ended, Undelivered
+from rtmw.net.topics import Ended
+from rtmw.observe.node_status import Undelivered
 from rtmw.publisher import wire_type
 from rtmw.qos import Reliability
 from rtmw.text.units import duration, size

@@ -23,7 +23,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final
+from itertools import islice
+from typing import Final
 from uuid import UUID
 from weakref import WeakValueDictionary
 from zlib import crc32
@@ -62,7 +63,8 @@ from rtmw.net.session import errors
 from rtmw.net.session.errors import Code, Violation
 from rtmw.net.session.sockets import Backoff, Door
 from rtmw.net.settings import Settings
-from rtmw.net.topics import Ended, Undelivered
+from rtmw.net.topics import Ended
+from rtmw.observe.node_status import TurnedAwayAddress, Undelivered
 from rtmw.shm import beside
 from rtmw.text.addresses import bracketed, unix_path
 from rtmw.text.units import duration
@@ -240,21 +242,14 @@ class TurnedAway:
         """A link has come from there."""
         self._last.pop(address, None)
 
-    def recent(self) -> list[dict[str, Any]]:
+    def recent(self) -> tuple[TurnedAwayAddress, ...]:
         """Up to SHOWN_MOST addresses that connected within the last minute, the newest first."""
         now = self._clock.monotonic()
-        return [
-            {
-                "address": address,
-                "cause": one.cause,
-                "why": one.why,
-                "count": one.counts.total(),
-                "causes": dict(one.counts),
-                "ago_s": now - one.at,
-            }
-            for address, one in reversed(self._last.items())
-            if now - one.at <= RECENT_S
-        ][:SHOWN_MOST]
+        lately = ((address, one) for address, one in reversed(self._last.items()) if now - one.at <= RECENT_S)
+        return tuple(
+            TurnedAwayAddress(address, one.cause, one.why, one.counts.total(), dict(one.counts), now - one.at)
+            for address, one in islice(lately, SHOWN_MOST)
+        )
 
 
 WINDOW: Final = 4 << 20

@@ -11,7 +11,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from rtmw.errors import RtmwError
 from rtmw.net.link import lanes as do
@@ -36,6 +36,7 @@ from rtmw.net.neighbours import LocalTopic
 from rtmw.net.security.rules import CAUSES, Rights, Verdict
 from rtmw.net.session.errors import Violation
 from rtmw.net.topics import ByTopic
+from rtmw.observe.node_status import BudgetUse
 from rtmw.publisher import wire_type
 from rtmw.qos import Reliability
 from rtmw.types import MessageType, carried_type
@@ -132,13 +133,12 @@ class Account:
             del holders[one]
             self._taken[what] -= size
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> tuple[BudgetUse, ...]:
         """How much is taken, how much may be, and how often more was refused."""
-        return [
-            {"what": what, "taken": self._taken[what], "most": int(getattr(self.budget, field)),
-             "refused": self._refused[what]}
+        return tuple(
+            BudgetUse(what, self._taken[what], int(getattr(self.budget, field)), self._refused[what])
             for what, (field, _) in _MEANT.items()
-        ]  # fmt: skip
+        )
 
 
 class Share:

@@ -7,6 +7,7 @@ import os
 import socket
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from enum import StrEnum
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -22,8 +23,10 @@ from rtmw.net.neighbours import LocalTopic, origin
 from rtmw.net.security.names import is_user, user_name
 from rtmw.net.security.tables import Link
 from rtmw.net.settings import Settings
-from rtmw.net.topics import Ended, Undelivered
+from rtmw.net.topics import Ended
 from rtmw.observe import Edge, program
+from rtmw.observe.node_status import Crossing, DeniedTopics, LinkPeer, NotCrossing, Undelivered
+from rtmw.observe.node_status import Links as LinksTold
 from rtmw.text.visible import visible
 
 if TYPE_CHECKING:
@@ -247,7 +250,7 @@ class LinkService:
 
     # ---- what the node tells ----
 
-    def rows(self) -> Iterator[tuple[RowKey, dict[str, Any]]]:
+    def rows(self) -> Iterator[tuple[RowKey, Crossing]]:
         """Yields the rows of `out` and `in` of which something has changed since the last call."""
         for way, session in self._ways():
             for number, one in session.linked.routes(way):
@@ -255,9 +258,9 @@ class LinkService:
                 total = one.route.total()
                 if self._totals.get(key) != total:
                     self._totals[key] = total
-                    names = {"topic": one.topic, "type": one.type_name, "reliability": one.reliability.name}
-                    ends = {"readers" if way == "out" else "writers": 1}
-                    yield key, {**names, "with": str(session.linked), **ends, **one.route.counters()}
+                    names = one.topic, one.type_name, one.reliability.name, str(session.linked)
+                    readers, writers = (1, None) if way == "out" else (None, 1)
+                    yield key, Crossing(*names, readers, writers, one.route.counters())
 
     def open_rows(self) -> set[RowKey]:
         """The keys of all rows, changed or not."""
@@ -277,21 +280,22 @@ class LinkService:
         """Connections that came to no link, in all."""
         return self._links.refused.total() if self._links else 0
 
-    def document(self) -> dict[str, Any] | None:
-        """`links` of the node's document; None: it has none."""
+    def told(self, warning: Callable[[LinkPeer], str | None]) -> LinksTold | None:
+        """`links` of the node's document; None: it has none. `warning`: why the clock of a peer is in the way."""
         if self._links is None:
             return None
-        return {
-            "name": self._identity.name if self._identity else None,
-            "openssl": self._links.openssl,
-            "ports": self._links.ports,
-            "peers": [_row(session, self._settings.link.max_rate) for session in self._links.sessions.values()],
-            "failing": self._links.why,
-            "failing_found": dict(islice(self._links.found.why.items(), FAILING_MOST)),
-            "refused": dict(self._links.refused),
-            "turned_away": self._links.turned_away.recent(),
-            "denials": self._links.rights.denials(),
-        }
+        peers = (_peer(session, self._settings.link.max_rate) for session in self._links.sessions.values())
+        return LinksTold(
+            name=self._identity.name if self._identity else None,
+            openssl=self._links.openssl,
+            ports=dict(self._links.ports),
+            peers=tuple(replace(peer, warning=warning(peer)) for peer in peers),
+            failing=dict(self._links.why),
+            failing_found=dict(islice(self._links.found.why.items(), FAILING_MOST)),
+            refused=dict(self._links.refused),
+            turned_away=self._links.turned_away.recent(),
+            denials=self._links.rights.denials(),
+        )
 
     @property
     def changes(self) -> tuple[tuple[str, int, int], ...]:
@@ -322,7 +326,7 @@ class LinkService:
         found, self._links.explained = self._links.explained, set()
         return found.union(*(session.linked.control.explained() for session in self._links.sessions.values()))
 
-    def met(self, topic: str) -> set[str]:
+    def directions(self, topic: str) -> set[str]:
         """The directions, `out` and `in`, in which somebody is at the other end of a link, or the rules keep it out."""
         found = set[str]()
         for session in self._links.sessions.values() if self._links else ():
@@ -333,9 +337,9 @@ class LinkService:
                 found.add("in")
         return found
 
-    def unmatched(self, topic: str) -> list[dict[str, Any]]:
-        """Why a topic does not cross over links, as rows of `apart`."""
-        found = list[dict[str, Any]]()
+    def unmatched(self, topic: str) -> list[NotCrossing]:
+        """Why a topic does not cross over links."""
+        found = list[NotCrossing]()
         for session in self._links.sessions.values() if self._links else ():
             for way, routes in (("out", session.linked.control.outgoing), ("in", session.linked.control.incoming)):
                 refusal = routes.why_not(topic)
@@ -344,10 +348,9 @@ class LinkService:
         return found
 
 
-def _unmatched_row(session: Session, way: str, topic: str, refusal: Refusal) -> dict[str, Any]:
+def _unmatched_row(session: Session, way: str, topic: str, refusal: Refusal) -> NotCrossing:
     peer = str(session.linked)
-    row = {"topic": topic, "direction": way, "cause": visible(refusal.cause), "endpoint": "", "peer": peer}
-    return {**row, "reason": f"{peer}: {visible(refusal.why)}"}
+    return NotCrossing(topic, way, visible(refusal.cause), f"{peer}: {visible(refusal.why)}", peer=peer)
 
 
 def _offset_ns(linked: Linked, info: dict[str, int]) -> int | None:
@@ -363,50 +366,50 @@ def _key_of(session: Session) -> str:
     return f"{name} {node.hex}"
 
 
-def _row(session: Session, max_rate: int) -> dict[str, Any]:
+def _peer(session: Session, max_rate: int) -> LinkPeer:
     linked, who, info = session.linked, session.who, session.linked.line.info()
     denied = (("publish", linked.control.outgoing), ("subscribe", linked.control.incoming))
-    return {
-        "peer": linked.name or None,
-        "host": visible(who.hello.host),
-        "pid": who.hello.pid,
-        "domain": who.hello.domain,
-        "address": who.address,
-        "dialled": who.is_dialler,
-        "max_rate": max_rate or None,
-        "lease": linked.lease,
-        "up": linked.is_up,
-        "why_down": linked.why_down,
-        "down_code": linked.down_code,
-        "down_s": None if linked.is_up else CLOCK.monotonic() - linked.down_since,
-        "since": linked.since,
-        "cipher": linked.cipher or None,
-        "crc": linked.has_crc,
-        "twin": bool(info["twin"]),
-        "why_no_twin": session.why_no_twin,
-        "twins": info["twins"],
-        "copies": info["copies"],
-        "copies_left_out": info["copies_left_out"],
-        "copies_first": info["copies_first"],
-        "copies_passed_over": info["copies_passed_over"],
-        "user": linked.name if is_user(linked.name) else None,
-        "expires": who.certificate.expires if who.certificate else None,
-        "routes_out": len(linked.out),
-        "routes_in": len(linked.into),
-        "budget": linked.control.share.account.rows(),
-        "denied": [
-            {"verb": verb, "cause": cause, "topics": number}
+    return LinkPeer(
+        peer=linked.name or None,
+        host=visible(who.hello.host),
+        pid=who.hello.pid,
+        domain=who.hello.domain,
+        address=who.address,
+        dialled=who.is_dialler,
+        max_rate=max_rate or None,
+        lease=linked.lease,
+        up=linked.is_up,
+        why_down=linked.why_down,
+        down_code=linked.down_code,
+        down_s=None if linked.is_up else CLOCK.monotonic() - linked.down_since,
+        since=linked.since,
+        cipher=linked.cipher or None,
+        crc=linked.has_crc,
+        twin=bool(info["twin"]),
+        why_no_twin=session.why_no_twin,
+        twins=info["twins"],
+        copies=info["copies"],
+        copies_left_out=info["copies_left_out"],
+        copies_first=info["copies_first"],
+        copies_passed_over=info["copies_passed_over"],
+        user=linked.name if is_user(linked.name) else None,
+        expires=who.certificate.expires if who.certificate else None,
+        routes_out=len(linked.out),
+        routes_in=len(linked.into),
+        budget=linked.control.share.account.rows(),
+        denied=tuple(
+            DeniedTopics(verb, cause, number)
             for verb, routes in denied
             for cause, number in sorted(Counter(routes.denied()).items())
-        ],
-        "round_trip_ns": info["rtt_ns"] or None,
-        "least_round_trip_ns": info["rtt_least_ns"] or None,
-        "clock_ahead_ns": info["ahead_ns"],
-        "clock_unsure_ns": info["unsure_ns"],
-        "clock_offset_ns": _offset_ns(linked, info),
-        "sent_bytes": info["sent"],
-        "received_bytes": info["received"],
-        "queued_bytes": info["queued"],
-        "unacknowledged_bytes": info["unacknowledged"],
-        "resumes": info["resumes"],
-    }
+        ),
+        round_trip_ns=info["rtt_ns"] or None,
+        least_round_trip_ns=info["rtt_least_ns"] or None,
+        clock_ahead_ns=info["ahead_ns"],
+        clock_unsure_ns=info["unsure_ns"],
+        clock_offset_ns=_offset_ns(linked, info),
+        sent_bytes=info["sent"],
+        received_bytes=info["received"],
+        queued_bytes=info["queued"],
+        unacknowledged_bytes=info["unacknowledged"],
+        resumes=info["resumes"],
+    )

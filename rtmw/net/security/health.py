@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rtmw.clock import CLOCK
 from rtmw.errors import RtmwError
 from rtmw.net.security.tables import Link
+from rtmw.observe.node_status import Keys
+
+if TYPE_CHECKING:
+    from rtmw.net.security.certificates import Facts
 
 
 class KeysHealth:
@@ -16,24 +20,21 @@ class KeysHealth:
 
     def __init__(self) -> None:
         self._seen: object = None
-        self._row: dict[str, Any] = {}
+        self._found: Facts | str = ""
 
-    def row(self, link: Link, now: float | None = None) -> dict[str, Any] | None:
-        """None without `[link] keys`; else `warning`, None where all is well, and, if the files can be used, the
-        facts of the node's certificate with the first expiry of its chain."""
+    def look(self, link: Link, now: float | None = None) -> Keys | None:
+        """None without `[link] keys`."""
         if link.keys is None:
             return None
         now = CLOCK.wall() if now is None else now
         seen = (link, *(_stamp(link.keys / name) for name in (".", "node.pem", "ca.pem")))
         if seen != self._seen:
-            self._seen, self._row = seen, _read(link.keys)
-        if "expires" not in self._row:
-            return self._row
-        from rtmw.net.security.certificates import Facts
-
-        facts = Facts(**self._row)
-        is_revoked = int(facts.serial, 16) in link.revoked
-        return {**self._row, "warning": "revoked by the settings" if is_revoked else facts.warning(now)}
+            self._seen, self._found = seen, _read(link.keys)
+        facts = self._found
+        if isinstance(facts, str):
+            return Keys(warning=facts)
+        warning = "revoked by the settings" if int(facts.serial, 16) in link.revoked else facts.warning(now)
+        return Keys(facts.name, facts.serial, facts.valid_from, facts.expires, facts.fingerprint, warning)
 
 
 def _stamp(path: Path) -> tuple[int, ...] | None:
@@ -44,12 +45,13 @@ def _stamp(path: Path) -> tuple[int, ...] | None:
     return (found.st_ino, found.st_mtime_ns, found.st_ctime_ns)
 
 
-def _read(folder: Path) -> dict[str, Any]:
+def _read(folder: Path) -> Facts | str:
+    """The facts of the node's certificate, with the first expiry of its chain; a text: why the files cannot be used."""
     try:
         from rtmw.net.security.certificates import NODE
         from rtmw.net.security.identity import facts_of, read_node
 
         certificate, _ = read_node(folder)
-        return vars(facts_of(folder / NODE, certificate)).copy()
+        return facts_of(folder / NODE, certificate)
     except RtmwError as error:
-        return {"warning": str(error)}
+        return str(error)

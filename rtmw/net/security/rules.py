@@ -26,7 +26,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from rtmw.net.security import RulesError
 from rtmw.net.security.names import AGENT, SCHEME, USER, is_agent, is_user, parse_name
@@ -36,6 +36,9 @@ from rtmw.settings.values import count
 from rtmw.text.patterns import check_pattern, is_meant, is_own, is_pattern
 from rtmw.text.units import size as in_words
 from rtmw.text.units import some_bytes, some_seconds
+
+if TYPE_CHECKING:
+    from rtmw.observe.node_status import Denial
 
 VERBS: Final[dict[str, str]] = {
     "publish": "topics",
@@ -413,14 +416,13 @@ class Rights:
             self._denied[key] += 1
             self._last[key] = (subject, verdict.place)
 
-    def denials(self) -> list[dict[str, Any]]:
+    def denials(self) -> tuple[Denial, ...]:
         """A row for each peer, verb and cause: how often, and which subject and rule it was the last time."""
+        from rtmw.observe.node_status import Denial  # most that read rules tell nobody of denials
+
         with self._lock:
             found = [(key, number, self._last[key]) for key, number in self._denied.items()]
-        return [
-            {"peer": peer, "verb": verb, "cause": cause, "number": number, "subject": subject, "rule": rule}
-            for (peer, verb, cause), number, (subject, rule) in found
-        ]
+        return tuple(Denial(*key, number, subject, rule) for key, number, (subject, rule) in found)
 
     def causes(self) -> Counter[str]:
         """How often something was denied, by cause."""

@@ -284,7 +284,7 @@ def test_routes_that_come_and_go_leave_nothing_behind() -> None:
         control.drained(number)
         control.heard(pack(Interest("b", wanted_of([SUBSCRIBER]))))
         control.heard(pack(Interest("b", ())))
-    assert not any(row["taken"] for row in control.share.account.rows())
+    assert not any(row.taken for row in control.share.account.rows())
     assert control.share._held == {}
 
 
@@ -487,8 +487,8 @@ def test_a_peer_brings_as_many_types_as_its_budget_has_and_those_that_are_asked_
     assert asking.answers[odds[2]] == Answer(odds[2], "crowd", words)
     asking.wait_until(lambda: linked.into[own].route.counters()["received"] == 1)
     assert words in caplog.text
-    (row,) = [row for row in account.rows() if row["what"] == "types"]
-    assert (row["taken"], row["most"], row["refused"]) == (2, 2, 1)
+    (row,) = [row for row in account.rows() if row.what == "types"]
+    assert (row.taken, row.most, row.refused) == (2, 2, 1)
     assert asking.wait_for(asking.open("any", odd(3))) == ["crowd"], "at once, before it sends"
     asking.say(pack(Close(odds[0], 1)))
     asking.wait_until(lambda: odds[0] not in linked.into)
@@ -511,7 +511,7 @@ def test_nodes_with_one_name_share_what_a_peer_may_take_and_a_line_that_is_over_
     controls[0].share.close()
     assert said(controls[1].heard(an_open(3, "c"))) == [Answer(3, "", "")]
     controls[1].share.close()
-    assert not any(row["taken"] for row in account.rows())
+    assert not any(row.taken for row in account.rows())
 
 
 # Proves G236.

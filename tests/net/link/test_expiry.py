@@ -62,7 +62,7 @@ async def expire(domains: tuple[rtmw.Domain, rtmw.Domain], folder: Path) -> None
     with pytest.raises((RtmwError, OSError)):  # the first of those two connections may have been let in, and was closed
         await dial(press, f"127.0.0.1:{port}")
     (refused,) = hub.turned_away.recent()
-    assert re.match(r"the (certificate of rtmw://plant/press|peer's certificate has) expired", refused["why"])
+    assert re.match(r"the (certificate of rtmw://plant/press|peer's certificate has) expired", refused.why)
     press.close()
     hub.close()
 

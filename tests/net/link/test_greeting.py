@@ -61,7 +61,7 @@ def test_no_tls_is_begun_before_six_bytes_that_begin_as_a_client_does(
                 stranger.shutdown(socket.SHUT_WR)
             while not links.refused:
                 await asyncio.sleep(0.01)
-        assert [one["why"] for one in links.turned_away.recent()] == [why]
+        assert [one.why for one in links.turned_away.recent()] == [why]
         links.close()
 
     asyncio.run(asyncio.wait_for(run(), PATIENCE))
@@ -126,7 +126,7 @@ def test_a_guest_that_says_nothing_is_sent_away_after_three_seconds(third: rtmw.
             skip(PATIENCE_S)
             assert await ended(greeting)
             guest.over()
-        assert [one["why"] for one in links.turned_away.recent()] == ["it took too long to say who it is"]
+        assert [one.why for one in links.turned_away.recent()] == ["it took too long to say who it is"]
         links.close()
 
     run_skipping(run())

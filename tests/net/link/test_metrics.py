@@ -3,39 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import rtmw
 from rtmw import Reliability
 from rtmw.net.metrics import of_links
+from rtmw.observe.node_status import Denial, DeniedTopics, LinkPeer, Links
 from tests.net.hosts import PATIENCE, wait_until
 from tests.net.link.nodes import LinkedPair
 from tests.net.test_metrics import port_of, scrape
 from tests.openmetrics import Labels, Samples, labelled
 
-UP: dict[str, Any] = {
-    "peer": "rtmw://plant/press", "host": "press", "domain": 7, "up": True, "round_trip_ns": 2_500_000,
-    "queued_bytes": 11, "unacknowledged_bytes": 12, "expires": 1_800_000_000.5, "sent_bytes": 13,
-    "received_bytes": 14, "resumes": 15, "denied": [], "clock_offset_ns": -3_000_000, "twin": True, "copies": 16,
-    "copies_left_out": 17, "copies_first": 18, "copies_passed_over": 19, "budget": [],
-}  # fmt: skip
-CUT: dict[str, Any] = {
-    "peer": None, "host": "cellar", "domain": 8, "up": False, "round_trip_ns": None, "queued_bytes": 21,
-    "unacknowledged_bytes": 22, "expires": None, "sent_bytes": 23, "received_bytes": 24, "resumes": 25, "denied": [],
-    "clock_offset_ns": None, "twin": False, "copies": 0, "copies_left_out": 0, "copies_first": 0,
-    "copies_passed_over": 0, "budget": [],
-}  # fmt: skip
-DENIALS = [
-    {"peer": "rtmw://plant/press", "verb": "publish", "cause": "deny", "number": 3},
-    {"peer": "rtmw://plant/press", "verb": "subscribe", "cause": "deny", "number": 4},
-]
+UP = LinkPeer(
+    "rtmw://plant/press", "press", 4, 7, up=True, round_trip_ns=2_500_000, queued_bytes=11, unacknowledged_bytes=12,
+    expires=1_800_000_000.5, sent_bytes=13, received_bytes=14, resumes=15, clock_offset_ns=-3_000_000, twin=True,
+    copies=16, copies_left_out=17, copies_first=18, copies_passed_over=19,
+)  # fmt: skip
+CUT = LinkPeer(
+    None, "cellar", 5, 8, queued_bytes=21, unacknowledged_bytes=22, sent_bytes=23, received_bytes=24, resumes=25
+)
+DENIALS = (
+    Denial("rtmw://plant/press", "publish", "deny", 3, "x", None),
+    Denial("rtmw://plant/press", "subscribe", "deny", 4, "x", None),
+)
 
 
-def told(links: dict[str, Any] | None) -> Samples:
+def told(links: Links | None) -> Samples:
     return {
         (one.name, frozenset(one.labels.items())): one.value for family in of_links(links) for one in family.samples
     }
@@ -47,7 +44,7 @@ def of_peer(samples: Samples, labels: Labels) -> dict[str, float]:
 
 
 def test_each_value_is_shown_with_its_peer_in_base_units_and_what_is_not_known_is_left_out() -> None:
-    shown = told({"peers": [UP, CUT], "refused": {}, "denials": []})
+    shown = told(Links(peers=(UP, CUT)))
     assert of_peer(shown, labelled(peer="rtmw://plant/press", host="press", domain="7")) == {
         "up": 1, "round_trip_seconds": pytest.approx(0.0025), "queued_bytes": 11, "unacknowledged_bytes": 12,
         "certificate_expiry_time_seconds": 1_800_000_000.5, "sent_bytes_total": 13, "received_bytes_total": 14,
@@ -62,7 +59,7 @@ def test_each_value_is_shown_with_its_peer_in_base_units_and_what_is_not_known_i
 
 
 def test_refusals_are_shown_by_cause_and_denials_by_peer_verb_and_cause() -> None:
-    assert told({"peers": [], "refused": {"expired": 5, "revoked": 6}, "denials": DENIALS}) == {
+    assert told(Links(refused={"expired": 5, "revoked": 6}, denials=DENIALS)) == {
         ("rtmw_node_link_refused_total", labelled(cause="expired")): 5,
         ("rtmw_node_link_refused_total", labelled(cause="revoked")): 6,
         ("rtmw_node_denials_total", labelled(peer="rtmw://plant/press", verb="publish", cause="deny")): 3,
@@ -72,8 +69,8 @@ def test_refusals_are_shown_by_cause_and_denials_by_peer_verb_and_cause() -> Non
 
 
 def test_topics_that_a_peer_denies_are_counted_by_what_is_denied_and_why() -> None:
-    rows = [{"verb": "publish", "cause": "deny", "topics": 3}, {"verb": "subscribe", "cause": "subject", "topics": 4}]
-    shown = told({"peers": [{**UP, "denied": rows}], "refused": {}, "denials": []})
+    rows = DeniedTopics("publish", "deny", 3), DeniedTopics("subscribe", "subject", 4)
+    shown = told(Links(peers=(replace(UP, denied=rows),)))
     peer = {"peer": "rtmw://plant/press", "host": "press", "domain": "7"}
     assert shown["rtmw_node_link_denied_topics", labelled(**peer, verb="publish", cause="deny")] == 3
     assert shown["rtmw_node_link_denied_topics", labelled(**peer, verb="subscribe", cause="subject")] == 4

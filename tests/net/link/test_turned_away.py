@@ -7,7 +7,7 @@ from tests.clocks import Moved
 
 
 def addresses(turned_away: TurnedAway) -> list[str]:
-    return [row["address"] for row in turned_away.recent()]
+    return [row.address for row in turned_away.recent()]
 
 
 def test_each_address_is_told_with_its_last_cause_and_how_often_it_came_for_which() -> None:
@@ -15,8 +15,8 @@ def test_each_address_is_told_with_its_last_cause_and_how_often_it_came_for_whic
     for cause in ("expired", "revoked", "expired", "revoked"):
         turned_away.note("10.0.0.7", cause, f"it is {cause}")
     (row,) = turned_away.recent()
-    assert (row["cause"], row["why"], row["count"]) == ("revoked", "it is revoked", 4)
-    assert row["causes"] == {"expired": 2, "revoked": 2}
+    assert (row.cause, row.why, row.count) == ("revoked", "it is revoked", 4)
+    assert row.causes == {"expired": 2, "revoked": 2}
 
 
 def test_the_newest_are_told_first_and_no_more_than_a_few() -> None:
@@ -33,7 +33,7 @@ def test_strangers_of_many_addresses_make_it_no_larger() -> None:
     for number in range(ADDRESSES_MOST):
         turned_away.note(str(number), "refused", "no rule")
     turned_away.note("first", "refused", "no rule")
-    assert turned_away.recent()[0]["count"] == 1, "it had been forgotten"
+    assert turned_away.recent()[0].count == 1, "it had been forgotten"
 
 
 def test_whoever_has_a_link_now_or_came_long_ago_is_told_no_more() -> None:

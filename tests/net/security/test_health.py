@@ -19,6 +19,7 @@ from rtmw.net.security.rules import RuleTable
 from rtmw.net.security.tables import NO_LINK, Link
 from rtmw.net.settings import Settings
 from rtmw.net.status import make_waiting
+from rtmw.observe.node_status import Keys
 from tests.conftest import free_number
 from tests.net.hosts import Host, wait_until
 
@@ -31,22 +32,22 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "keys"
 
 
-def samples(row: dict[str, object] | None) -> dict[str, float]:
+def samples(row: Keys | None) -> dict[str, float]:
     return {one.name: one.value for family in _of_keys(row) for one in family.samples}
 
 
 def test_a_node_without_keys_says_nothing_of_them() -> None:
-    assert KeysHealth().row(NO_LINK) is None
+    assert KeysHealth().look(NO_LINK) is None
     assert samples(None) == {}
 
 
 def test_good_keys_are_told_with_their_expiry(folder: Path) -> None:
-    row = KeysHealth().row(Link(folder))
+    row = KeysHealth().look(Link(folder))
     assert row is not None
-    assert (row["name"], row["warning"]) == (str(HUB), None)
+    assert (row.name, row.warning) == (str(HUB), None)
     assert samples(row) == {
         "rtmw_node_keys_warning": 0,
-        "rtmw_node_certificate_expiry_time_seconds": row["expires"],
+        "rtmw_node_certificate_expiry_time_seconds": row.expires,
     }
     assert node_doctor.keys(row).advice == ""
 
@@ -54,7 +55,7 @@ def test_good_keys_are_told_with_their_expiry(folder: Path) -> None:
 def test_below_a_third_of_the_lifetime_metrics_and_doctor_warn(folder: Path) -> None:
     health, now = KeysHealth(), time.time()
     for days, warns in ((59, False), (61, True), (91, True)):
-        row = health.row(Link(folder), now + days * c.DAY_S)
+        row = health.look(Link(folder), now + days * c.DAY_S)
         assert row is not None
         assert samples(row)["rtmw_node_keys_warning"] == warns
         assert node_doctor.keys(row).advice.endswith("rtmw node keys renew") is warns
@@ -62,19 +63,19 @@ def test_below_a_third_of_the_lifetime_metrics_and_doctor_warn(folder: Path) -> 
 
 def test_keys_that_were_renewed_are_seen_and_so_is_what_breaks_them(folder: Path) -> None:
     health = KeysHealth()
-    before = health.row(Link(folder))
+    before = health.look(Link(folder))
     keys.renew(folder, time.time())
-    after = health.row(Link(folder))
+    after = health.look(Link(folder))
     assert before is not None
     assert after is not None
-    assert before["serial"] != after["serial"]
-    revoked = health.row(Link(folder, frozenset({int(after["serial"], 16)})))
+    assert before.serial != after.serial
+    revoked = health.look(Link(folder, frozenset({int(after.serial or "", 16)})))
     assert revoked is not None
-    assert revoked["warning"] == "revoked by the settings"
+    assert revoked.warning == "revoked by the settings"
     (folder / c.NODE).chmod(0o644)
-    row = health.row(Link(folder))
+    row = health.look(Link(folder))
     assert row is not None
-    assert "chmod 600" in row["warning"]
+    assert "chmod 600" in (row.warning or "")
     assert samples(row) == {"rtmw_node_keys_warning": 1}
     assert node_doctor.keys(row).found == "cannot be used"
 
@@ -84,8 +85,8 @@ def test_the_file_of_the_rules_is_told_so_that_it_is_found_from_each_folder(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     told = make_waiting(Settings(allow=RuleTable(source="node.toml")), "", 0.0)
-    assert told["rules"]["file"] == str(tmp_path / "node.toml")
-    assert make_waiting(Settings(), "", 0.0)["rules"]["file"] == ""
+    assert told.rules.file == str(tmp_path / "node.toml")
+    assert make_waiting(Settings(), "", 0.0).rules.file == ""
 
 
 def test_sighup_takes_rules_in_as_a_whole_or_not_at_all(domain_id: int, tmp_path: Path, folder: Path) -> None:

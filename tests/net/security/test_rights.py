@@ -10,6 +10,7 @@ import pytest
 from rtmw.net.security import RulesError
 from rtmw.net.security.rules import KEPT, OTHERS, TOLD_MOST, Rights, Route, Rule, RuleTable, revoked
 from rtmw.net.security.tables import read_rules
+from rtmw.observe.node_status import Denial
 from tests.net.security.cost import kept_over_lookup
 
 PRESS = "rtmw://plant/press-7"
@@ -30,14 +31,7 @@ def test_denials_are_counted_by_cause_and_told_as_rows(file: Path) -> None:
         assert not rights.verdict(PRESS, "publish", "press-7/a", priority=priority, size=size).allowed
     rights.verdict(PRESS, "publish", "other")
     assert rights.causes() == {"priority": 2, "size": 1, "subject": 1}
-    assert rights.denials()[0] == {
-        "peer": PRESS,
-        "verb": "publish",
-        "cause": "priority",
-        "number": 2,
-        "subject": "press-7/a",
-        "rule": f"{file}, line 1",
-    }
+    assert rights.denials()[0] == Denial(PRESS, "publish", "priority", 2, "press-7/a", f"{file}, line 1")
 
 
 def test_denials_of_many_peers_are_bounded_and_none_is_lost(file: Path) -> None:
@@ -46,7 +40,7 @@ def test_denials_of_many_peers_are_bounded_and_none_is_lost(file: Path) -> None:
         rights.verdict(f"rtmw://plant/n{number}", "publish", "x")
     rows = rights.denials()
     assert len(rows) == TOLD_MOST + 1
-    assert (rows[-1]["peer"], rows[-1]["number"]) == (OTHERS, 50)
+    assert (rows[-1].peer, rows[-1].number) == (OTHERS, 50)
     assert rights.causes() == {"subject": TOLD_MOST + 50}
 
 
