@@ -15,7 +15,7 @@ import pytest
 import uvloop
 
 import rtmw
-from rtmw import aio
+from rtmw import waiting
 from tests.bus import LONG, Reading
 from tests.child import Spawn
 
@@ -25,7 +25,7 @@ Run = Callable[[Coroutine[Any, Any, Any]], Any]
 @pytest.fixture(autouse=True)
 def wakeups_only(monkeypatch: pytest.MonkeyPatch, domain: rtmw.Domain) -> None:
     """A waiter that is not woken stays asleep: these tests are about being woken, and not about looking by oneself."""
-    monkeypatch.setattr(aio, "LOOK_UP", 1000.0)
+    monkeypatch.setattr(waiting, "LOOK_UP", 1000.0)
 
 
 @pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
