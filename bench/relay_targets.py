@@ -9,7 +9,7 @@ from bench.questions.relay_verdict import LOOKUP, VERDICT
 from bench.target import Target, ours
 
 ONE_LOOP = (
-    "one event loop in Python, some 80 µs of processor time an order: two frames come and two leave, three rows are "
+    "one event loop in Python, some 60 µs of processor time an order: two frames come and two leave, three rows are "
     "written. RabbitMQ uses both processors"
 )
 CONFIRMED, RECEIPTED = (("relay_rate", STREAMS, RABBITMQ),), (("relay_rate", STREAMS, RECEIPTS),)
