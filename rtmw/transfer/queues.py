@@ -13,7 +13,7 @@ from __future__ import annotations
 import heapq
 from bisect import insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from rtmw.transfer.address import Address, Life
@@ -44,8 +44,8 @@ class Run:
     lsn: int
     record: Enqueue
     bodies: Sequence[bytes]
-    """The bodies; empty, where the letter has ended. Until the first one ends they may be a tuple, which the garbage
-    collector does not go through."""
+    """The bodies, which are those of the record; empty, where the letter has ended. Until the first one ends they may
+    be a tuple, which the garbage collector does not go through."""
     left: int
     """Number of letters that have not ended."""
     asked: int = 0
@@ -60,6 +60,7 @@ class Run:
         """Give the body of a letter away, which has an `Item` and ends."""
         if not isinstance(self.bodies, list):
             self.bodies = list(self.bodies)
+            self.record = replace(self.record, bodies=self.bodies)
         self.bodies[lsn - self.lsn] = b""
         self.left -= 1
         self.asked -= 1

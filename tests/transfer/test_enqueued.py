@@ -52,7 +52,8 @@ def test_a_run_does_not_keep_the_body_of_a_letter_that_has_ended(record: Enqueue
     run.end(801)
     assert (run.index(801), run.index(802), run.index(804), run.index(799)) == (None, 2, None, None)
     assert list(run.waiting) == [800, 802, 803]
-    assert run.bodies == [b"one", b"", b"two", b"four"]
+    assert list(run.record.bodies) == list(run.bodies) == [b"one", b"", b"two", b"four"]
+    assert (record.bodies, pack(run.record.part(2, 4))) == (BODIES, pack(record.part(2, 4)))
     assert list(run.stretches()) == [(0, 1), (2, 4)]
     run.end(803)
     assert (run.left, run.asked) == (2, 0)
