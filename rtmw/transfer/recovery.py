@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from operator import itemgetter
 from struct import Struct
 from typing import Final, NamedTuple
@@ -56,8 +55,6 @@ _TOUCHED: Final = Struct("<HQQIBB")
 _ROW: Final = Struct("<QQQBBHIII")
 _UNDOABLE: Final = Struct("<QQQQ")
 _OWED: Final = Struct("<QQB")
-_TOGETHER: Final = 64
-"""Pieces that are joined at a time: with their bodies, letters of 200 bytes fill a part."""
 
 
 def checkpoint_of(state: State) -> Iterator[Checkpoint]:
@@ -73,13 +70,17 @@ def checkpoint_of(state: State) -> Iterator[Checkpoint]:
 
 def _cut(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """Join the pieces into parts of LARGEST_PART bytes; the last one may be smaller."""
-    held = b""
-    while some := list(islice(pieces, _TOGETHER)):
-        held += b"".join(some)
-        full = range(LARGEST_PART, len(held), LARGEST_PART)
-        yield from (held[end - LARGEST_PART : end] for end in full)
-        held = held[LARGEST_PART * len(full) :]
-    yield held
+    held, size = list[bytes](), 0
+    for piece in pieces:
+        held.append(piece)
+        size += len(piece)
+        if size > LARGEST_PART:
+            data = b"".join(held)
+            full = range(LARGEST_PART, size, LARGEST_PART)
+            yield from (data[end - LARGEST_PART : end] for end in full)
+            held = [data[LARGEST_PART * len(full) :]]
+            size = len(held[0])
+    yield b"".join(held)
 
 
 def pack_state(state: State) -> bytes:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
+from rtmw.transfer.events import ArriveRun
 from rtmw.transfer.records import LARGEST_PART, TransferId, TransferState
 from rtmw.transfer.recovery import checkpoint_of, pack_state, unpack_state
 from rtmw.transfer.state import State
+from tests.transfer.memory import Core, header
 
 LONG = "x" * 4000
 
@@ -39,6 +43,24 @@ def test_all_parts_of_a_checkpoint_but_the_last_are_as_large_as_they_may_be(size
     assert [len(part.data) for part in parts[:-1]] == [LARGEST_PART] * ((size - 1) // LARGEST_PART)
     assert [(part.index, part.last) for part in parts] == [(at, at + 1 == len(parts)) for at in range(len(parts))]
     assert pack_state(unpack_state(data, 1 << 40)) == data
+
+
+def test_a_part_of_a_checkpoint_takes_the_memory_of_one_record_beside_its_own() -> None:
+    """Records of letters are as large as a peer makes them."""
+    core = Core()
+    body = bytes(4000)
+    for number in range(16):
+        letters = {TransferId("hub", 9, number << 16 | at): body for at in range(256)}
+        assert core.step(ArriveRun(header(body), "valve", letters)) is True
+    parts = checkpoint_of(core.state)
+    tracemalloc.start()
+    try:
+        first = next(parts)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(first.data) == LARGEST_PART
+    assert peak < 8 * 256 * len(body)
 
 
 def test_a_state_that_holds_nothing_has_a_checkpoint_of_one_part() -> None:
