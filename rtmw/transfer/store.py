@@ -288,7 +288,7 @@ class Store(Closing):
         checkpoint: int = CHECKPOINT_BYTES,
     ) -> None:
         self._path, self._now, self._every = Path(path), now, checkpoint
-        self._spooled = self._checkpoint = self._tried = self._size = 0
+        self._spooled = self._checkpoint = self._tried = self._size = self._end = 0
         self._last: rtmw.Appended | None = None
         self.ages = Ages()
         self._untrimmed: rtmw.Appended | None = None
@@ -360,7 +360,7 @@ class Store(Closing):
 
     def note_time(self) -> None:
         """Note the time, for the ages of transfers. Call it about once a second."""
-        self.ages.note(0 if self._last is None else self._last.position, self._now().wall_ns)
+        self.ages.note(self._end - 1, self._now().wall_ns)
 
     def _keep_ages(self) -> None:
         """Write the ages to a file, which lasts longer than the records: those go with the next trim. The file is not
@@ -411,7 +411,7 @@ class Store(Closing):
 
     def _append(self, effect: Append) -> Sequence[int]:
         positions, end = self._log._places([pack(record) for record in effect.records], ends=not effect.begins)
-        self._last = rtmw.Appended(self._log, positions[-1], end)
+        self._last, self._end = rtmw.Appended(self._log, positions[-1], end), end
         return positions
 
     def spool_name(self) -> str:
@@ -456,7 +456,7 @@ class Store(Closing):
         ends = sum(map(len, first := list(islice(parts, most // LARGEST_PART + 1)))) <= most
         places = [self._log._places([part], ends=ends) for part in chain(first, parts)]
         (begin,), (last,), end = places[0][0], places[-1][0], places[-1][1]
-        self._last = rtmw.Appended(self._log, last, end)
+        self._last, self._end = rtmw.Appended(self._log, last, end), end
         self._checkpoint, self._size = begin, end - begin
         return self._last
 

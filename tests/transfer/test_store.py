@@ -11,10 +11,10 @@ import rtmw
 from rtmw.errors import ClosedError, LogLocked
 from rtmw.transfer.address import Life
 from rtmw.transfer.errors import TransactionAborted, TransferRefused, TransfersDamaged
-from rtmw.transfer.events import Aborted, BeginTransaction, CommitTransaction, Moved, SendRun, SendTransfer
+from rtmw.transfer.events import Aborted, BeginTransaction, CommitTransaction, Moved, Now, SendRun, SendTransfer
 from rtmw.transfer.limits import Limits
 from rtmw.transfer.records import AbortCause, Request, Start, TransferState, pack
-from rtmw.transfer.store import Store, Submitted
+from rtmw.transfer.store import EVERY_NS, Store, Submitted
 from tests.bus import eventually
 from tests.child import Spawn
 from tests.transfer.driven import Driven
@@ -62,6 +62,18 @@ def test_an_answer_means_that_it_is_on_the_disk(path: Path, store: Driven) -> No
         data = b"".join(record.data for record in log.read())
     assert b"a sent body" in data
     assert b"in a transaction" in data
+
+
+def test_letters_of_one_record_do_not_become_younger_while_nothing_is_logged_behind_them(path: Path) -> None:
+    minutes = [100]
+    with Store(path, node="plant", now=lambda: Now(0, minutes[0] * 60 * EVERY_NS)) as store:
+        store.submit(SendRun(header(b"x"), [b"x"] * 3, "gauge", Request(me(), 1)))
+        for _ in range(9):
+            minutes[0] += 1
+            store.note_time()
+        store.submit(SendRun(header(b"x"), [b"x"] * 2, "gauge", Request(me(), 4)))
+        since = [store.ages.since(number) // EVERY_NS // 60 for number in store.machine.state.items]
+    assert since == [100] * 3 + [109] * 2
 
 
 def test_many_transactions_share_a_sync(path: Path, store: Driven) -> None:
