@@ -165,7 +165,7 @@ def arrive_run(state: State, run: ArriveRun, parked: int) -> Steps[bool]:
     """Enqueue letters of another node in one batch of the log, with the same result as one by one."""
     has_room = len(state.items) + len(run.letters) <= parked
     is_common = is_plain(run.header) and not run.header.to.node
-    if not (has_room and is_common) or any(state.is_own(id) or state.has_come(id) for id in run.letters):
+    if not (has_room and is_common) or any(id.node == state.node or state.has_come(id) for id in run.letters):
         return False
     ids = tuple(run.letters)
     state.seen.check(ids[0])

@@ -27,7 +27,7 @@ from rtmw.transfer.events import (
 from rtmw.transfer.header import Header
 from rtmw.transfer.limits import Limits
 from rtmw.transfer.queues import Item
-from rtmw.transfer.records import LARGEST_INLINE, Request, Spooled, TransferId, TransferState
+from rtmw.transfer.records import LARGEST_INLINE, Request, Spooled, TransferId, TransferState, arriving_id
 from rtmw.transfer.recovery import pack_state, redo, unpack_state
 from tests.transfer.memory import ME, NODE, Core, header
 from tests.transfer.steps import OTHER, SECOND, later, take
@@ -268,12 +268,14 @@ def test_what_has_to_be_looked_at_letter_by_letter_does_not_arrive_as_a_run(head
 
 
 def test_letters_of_this_node_and_letters_without_room_do_not_arrive_as_a_run() -> None:
-    core = Core(limits=Limits(parked=1))
+    core = Core(limits=Limits(parked=2))
     own = TransferId(core.state.node, core.state.incarnation, 1)
-    letters = {TransferId("hub", 9, sequence): b"x" for sequence in (1, 2)}
-    assert core.step(ArriveRun(header(b"x"), "valve", {own: b"x"})) is False
+    letters = {TransferId("hub", 9, sequence): b"x" for sequence in (1, 2, 3)}
+    before = core.log.records()
+    for id in (own, arriving_id(own), own._replace(incarnation=1)):
+        assert core.step(ArriveRun(header(b"x"), "valve", {id: b"x", id._replace(sequence=2): b"x"})) is False
     assert core.step(ArriveRun(header(b"x"), "valve", letters)) is False
-    assert len(core.state.items) == 0
+    assert core.log.records() == before
 
 
 def test_a_run_of_an_incarnation_of_long_ago_is_refused() -> None:
