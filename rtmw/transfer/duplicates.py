@@ -26,11 +26,24 @@ from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.header import Kind
 from rtmw.transfer.records import Request, TransferId, TransferState
 
-__all__ = ["DIGEST", "MOST_ONCE", "Ending", "HighWater", "Once", "OnceEntry", "Requests", "Seen", "pack_once"]
+__all__ = [
+    "DIGEST",
+    "LARGEST_SEQUENCE",
+    "MOST_ONCE",
+    "Ending",
+    "HighWater",
+    "Once",
+    "OnceEntry",
+    "Requests",
+    "Seen",
+    "pack_once",
+]
 
 
 MOST_GAPS: Final = 4096
 MOST_INCARNATIONS: Final = 16
+LARGEST_SEQUENCE: Final = (1 << 63) - 1
+"""Sequence of an id, at most: a checkpoint has the largest one of an incarnation as a signed number."""
 
 
 @dataclass(slots=True)
@@ -127,6 +140,8 @@ class Seen:
 
     def check(self, id: TransferId) -> None:
         """Raises TransferRefused, if it cannot be said whether it has come."""
+        if id.sequence > LARGEST_SEQUENCE:
+            raise TransferRefused(f"transfer {id} has a sequence above 2^63 - 1, which no store gives")
         known = self.marks.get(id.node, {})
         if id.incarnation not in known and len(known) == MOST_INCARNATIONS and id.incarnation < min(known):
             raise TransferRefused(

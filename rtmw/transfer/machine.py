@@ -168,7 +168,7 @@ def arrive_run(state: State, run: ArriveRun, parked: int) -> Steps[bool]:
     if not (has_room and is_common) or any(id.node == state.node or state.has_come(id) for id in run.letters):
         return False
     ids = tuple(run.letters)
-    state.seen.check(ids[0])
+    state.seen.check(max(ids))
     others = tuple(id.sequence for id in ids[1:])
     told = run.header, tuple(run.letters.values()), run.sender
     yield from append(state, Enqueue(NONE, NONE, ids[0], *told, others=others))

@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rtmw.transfer.address import Life
+from rtmw.transfer.duplicates import LARGEST_SEQUENCE
 from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.events import (
     ArriveRun,
@@ -284,6 +285,22 @@ def test_a_run_of_an_incarnation_of_long_ago_is_refused() -> None:
         core.step(ArriveRun(header(b"x"), "valve", {TransferId("hub", incarnation, 1): b"x"}))
     with pytest.raises(TransferRefused, match="before the last 16"):
         core.step(ArriveRun(header(b"x"), "valve", {TransferId("hub", 99, 1): b"x"}))
+
+
+def test_a_sequence_that_no_checkpoint_can_hold_is_refused() -> None:
+    core = Core()
+    largest = TransferId("hub", 9, LARGEST_SEQUENCE)
+    behind = largest._replace(sequence=largest.sequence + 1)
+    before = core.log.records()
+    for event in (
+        SendTransfer(header(b"x"), b"x", "valve", id=behind),
+        ArriveRun(header(b"x"), "valve", {behind: b"x", largest: b"x"}),
+    ):
+        with pytest.raises(TransferRefused, match=r"sequence above 2\^63"):
+            core.step(event)
+    assert core.log.records() == before
+    assert core.step(ArriveRun(header(b"x"), "valve", {largest: b"x", TransferId("hub", 9, 1): b"x"})) is True
+    assert pack_state(unpack_state(pack_state(core.state), core.log.end)) == pack_state(core.state)
 
 
 def test_a_run_for_which_there_is_no_room_does_nothing() -> None:
