@@ -12,8 +12,11 @@ from rtmw.transfer.address import Life
 from rtmw.transfer.duplicates import LARGEST_SEQUENCE
 from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.events import (
+    AbortTransaction,
     ArriveRun,
+    BeginTransaction,
     Came,
+    CommitTransaction,
     ConsumeRun,
     EndsConfirmed,
     ReceiverJoined,
@@ -30,7 +33,7 @@ from rtmw.transfer.limits import Limits
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import LARGEST_INLINE, Request, Spooled, TransferId, TransferState, arriving_id
 from rtmw.transfer.recovery import pack_state, redo, unpack_state
-from tests.transfer.memory import ME, NODE, Core, header
+from tests.transfer.memory import ME, NODE, Core, MemoryLog, header
 from tests.transfer.steps import OTHER, SECOND, later, take
 from tests.transfer.views import effects_view, item_view, state_view
 
@@ -60,8 +63,17 @@ others = st.sampled_from(
         ("confirm",),
         ("look",),
         ("checkpoint",),
+        ("trim",),
+        ("take in", ME),
+        ("take in", OTHER),
+        ("end", ME, CommitTransaction),
+        ("end", ME, AbortTransaction),
+        ("cancel", 0),
+        ("cancel", 2),
+        ("retry",),
     ]
 )
+LIMITS = Limits(deliveries=2)
 
 
 class Beside:
@@ -69,7 +81,9 @@ class Beside:
     numbers of the two differ."""
 
     def __init__(self) -> None:
-        self.cores = (Core(), Core())
+        self.cores = (Core(limits=LIMITS), Core(limits=LIMITS))
+        self.open: dict[Life, int] = {}
+        """The open transaction of each receiver."""
         self._join()
         self.numbers: dict[str, int] = dict.fromkeys(SENDERS, 1)
         self.sent = 0
@@ -90,11 +104,13 @@ class Beside:
         return first
 
     def _pairs(self, *, taker: Life | None = None, out: bool = False) -> list[tuple[int, int]]:
-        """The numbers of the same transfers at both."""
+        """The numbers of the same transfers at both that are in no transaction."""
         both = zip(*(core.state.items.values() for core in self.cores), strict=True)
-        return [
-            (one.lsn, other.lsn) for one, other in both if one.taker == taker and bool(one.record.header.to.node) is out
-        ]
+        found = [(one, other) for one, other in both if one.taker == taker and not one.txn]
+        return [(one.lsn, other.lsn) for one, other in found if bool(one.record.header.to.node) is out]
+
+    def _settle_both(self, pair: tuple[int, int], state: TransferState, by: Life | None = None) -> None:
+        self._both(*(SettleTransfer(lsn, state, by=by) for lsn in pair))
 
     def run(self, sender: str, service: str, priority: int, count: int, size: int) -> None:
         sizes = [1 + (size + 7 * n) % 40 if size % 2 else size for n in range(count)]
@@ -165,19 +181,50 @@ class Beside:
         for core in self.cores:
             core.log.checkpoint(core.state)
 
+    def trim(self) -> None:
+        """The first core goes on from a checkpoint alone, and the second one from all that it has logged."""
+        self.checkpoint()
+        self.check_cuts()
+        self.cuts.clear()
+        self._again(self.cores[0].log.trimmed(), self.cores[1].log)
+
+    def _again(self, ours: MemoryLog, theirs: MemoryLog) -> None:
+        self.cores = (Core(ours, LIMITS), Core(theirs, LIMITS))
+        self.open.clear()
+        self._join()
+
+    def take_in(self, life: Life) -> None:
+        if life not in self.open:
+            self.open[life] = self._both(BeginTransaction(life))
+        self._both(TakeTransfer("ingest", life, self.open[life]))
+
+    def end(self, life: Life, how: Any) -> None:
+        if life in self.open:
+            self._both(how(self.open.pop(life)))
+
+    def cancel(self, at: int) -> None:
+        pairs = self._pairs()
+        if at < len(pairs):
+            self._settle_both(pairs[at], TransferState.CANCELLED)
+
+    def retry(self) -> None:
+        for pair in self._pairs():
+            if self.cores[0].state.items[pair[0]].state is TransferState.DEAD:
+                self._settle_both(pair, TransferState.ACCEPTED)
+
     def other(self, what: str, life: Life = ME) -> None:
         if what == "take":
             self._both(TakeTransfer("ingest", life))
         elif what == "leave":
+            self.open.pop(life, None)
             self._both(ReceiverLeft(life))
             self._both(ReceiverJoined("ingest", life))
         elif what == "crash":
-            self.cores = (Core(self.cores[0].log), Core(self.cores[1].log))
-            self._join()
+            self._again(self.cores[0].log, self.cores[1].log)
         else:
             state = TransferState.CONSUMED if what == "consume" else TransferState.ACCEPTED
             for pair in self._pairs(taker=life):
-                self._both(*(SettleTransfer(lsn, state, by=life) for lsn in pair))
+                self._settle_both(pair, state, life)
 
     def check(self) -> None:
         self.cuts.append((len(self.cores[0].log.batches), len(self.cores[1].log.batches)))
@@ -211,10 +258,10 @@ def test_a_run_leaves_the_state_and_the_order_that_its_letters_leave_one_by_one(
 ) -> None:
     beside = Beside()
     for what, *more in steps:
-        if what in ("run", "arrive", "report", "confirm", "take run", "consume run", "look", "checkpoint"):
-            getattr(beside, what.replace(" ", "_"))(*more)
-        else:
+        if what in ("take", "leave", "crash", "back", "consume"):
             beside.other(what, *more)
+        else:
+            getattr(beside, what.replace(" ", "_"))(*more)
         beside.check()
     beside.check_cuts()
 
