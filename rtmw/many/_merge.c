@@ -6,6 +6,7 @@
  * due to `_follow` takes, too, for a publisher that died between linking a message and moving the end.
  */
 #include "../shm/_core.h"
+#include "../shm/histogram.h"
 #include "heap.h"
 
 enum { FEW = 8, FOLLOW_NS = 10000000 };
@@ -141,6 +142,18 @@ static struct entry pop(Merge *m)
     return first;
 }
 
+/* A message that was just taken, and had been taken before its topic was left: its time is none of this subscriber. */
+static void forget_time(const Source *s, const rtmw_message *message)
+{
+    GUARD_BEGIN(s->subscriber); /* its close takes the core away */
+    const struct rtmw_subscriber *core = s->subscriber->core;
+    if (core && core->histogram) {
+        uint64_t published_ns = load_relaxed(&core->region->descriptors[message->descriptor].published_ns);
+        histogram_forget(core->histogram, core->taken_ns > published_ns ? core->taken_ns - published_ns : 0);
+    }
+    GUARD_END();
+}
+
 /* Takes the next message of a source into the heap. 1; 0: there is none; -1: an exception is set. */
 static int advance(Merge *m, Source *s)
 {
@@ -156,6 +169,7 @@ static int advance(Merge *m, Source *s)
             return Py_DECREF(taken), PyErr_NoMemory(), -1;
         }
         s->again++;
+        forget_time(s, message);
         s->untold_bytes += (Py_ssize_t)message->size;
         Py_DECREF(taken);
     }

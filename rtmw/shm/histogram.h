@@ -5,8 +5,9 @@
  *           64 …  95      8 ns each      256 … 511 ns      and so on, twice as wide each 32 buckets:
  *          992 … 1023     4.3 s each     137 … 275 s       what took longer is counted in the last one
  *
- * The owner of a subscriber alone writes its histogram, and readers need no lock: each count only grows, and a reader sees
- * one that was there, between the beginning and the end of its reading. The slot's next owner begins with zeros.
+ * The owner of a subscriber alone writes its histogram, and readers need no lock: a reader sees of each count one that was
+ * there, between the beginning and the end of its reading. Each only grows, but for a time that is forgotten as soon as it
+ * was recorded. The slot's next owner begins with zeros.
  */
 #ifndef RTMW_HISTOGRAM_H
 #define RTMW_HISTOGRAM_H
@@ -34,6 +35,13 @@ static inline uint64_t histogram_lowest_ns(uint32_t bucket)
 static inline void histogram_record(struct histogram *histogram, uint64_t ns)
 {
     count_up(&histogram->count[histogram_bucket(ns)], 1);
+}
+
+/* Of the time that was recorded last. A count never goes below zero, which would look like the most there can be. */
+static inline void histogram_forget(struct histogram *histogram, uint64_t ns)
+{
+    uint64_t *count = &histogram->count[histogram_bucket(ns)], before = load_relaxed(count);
+    if (before) store_relaxed(count, before - 1);
 }
 
 static inline void histogram_clear(struct histogram *histogram)

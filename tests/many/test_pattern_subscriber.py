@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 import rtmw
+from rtmw import observe
 from rtmw.many import pattern_subscriber
 from rtmw.many._merge import Source
 from tests.bus import LONG, Order, Reading, eventually
@@ -242,7 +243,7 @@ def test_a_thousand_topics_that_come_and_go_during_takes_give_each_message_once(
 
 # Proves G46.
 def test_a_topic_that_nobody_publishes_on_is_left_and_gives_nothing_twice_when_it_comes_again(
-    monkeypatch: pytest.MonkeyPatch,
+    domain: rtmw.Domain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pattern_subscriber, "LEAVE_AFTER_S", 0.0)
     pattern = rtmw.PatternSubscriber("t/+")
@@ -256,7 +257,10 @@ def test_a_topic_that_nobody_publishes_on_is_left_and_gives_nothing_twice_when_i
         assert bytes(pattern.receive(LONG).data) == b"3"
         assert pattern.take() is None
         stats = pattern.stats()
+        (shown,) = observe.topics(domain)
     assert (stats.received, stats.bytes, stats.waiting) == (3, 3, 0)
+    assert stats.latency.count == 3
+    assert [one.latency.count for one in shown.subscribers] == [1]  # what tools read of the one that is there now
 
 
 def test_a_topic_with_messages_that_were_not_taken_is_not_left(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,12 @@ static void check_recording(void)
     for (uint32_t i = 0; i < 100000; i++) histogram_record(histogram, random_next(&seed) >> (random_next(&seed) & 63));
     for (uint32_t bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++) total += histogram->count[bucket];
     CHECK(total == 100000, "%llu are counted", (unsigned long long)total);
+    uint64_t *count = &histogram->count[histogram_bucket(1000)], before = *count;
+    histogram_record(histogram, 1000);
+    histogram_forget(histogram, 1000);
+    CHECK(*count == before);
     histogram_clear(histogram);
+    histogram_forget(histogram, 1000);
     for (uint32_t bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++) CHECK(histogram->count[bucket] == 0);
     free(histogram);
 }
