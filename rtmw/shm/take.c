@@ -755,9 +755,12 @@ uint64_t rtmw_subscriber_start(rtmw_subscriber *s, uint8_t priority)
 uint64_t rtmw_subscriber_skip(rtmw_subscriber *s, uint8_t priority, uint64_t sequence)
 {
     if (priority >= BANDS) return 0;
+    lock_take(&s->region->lock);
     while (s->sequence[priority] < sequence && step(s, priority) == STEP_OK) {}
     clear_counters(s->block); /* what was gone on the way is told by the sequence */
-    return s->sequence[priority];
+    uint64_t begins = s->sequence[priority];
+    lock_give(&s->region->lock);
+    return begins;
 }
 
 uint64_t rtmw_subscriber_early(rtmw_subscriber *s) { return s->early; }

@@ -132,7 +132,12 @@ static void visit(struct role *role, uint32_t topic)
     struct receiver rx = {.role = role, .topic = topic};
     role->reliability = (rtmw_reliability)random_below(&role->random, 3);
     role->depth = 1 + random_below(&role->random, 32);
-    open_receiver(&rx, random_below(&role->random, 2) * random_below(&role->random, 16));
+    uint32_t history = random_below(&role->random, 2) * random_below(&role->random, 16);
+    open_receiver(&rx, history);
+    for (uint8_t band = 0; history && band < BANDS; band++) {
+        uint64_t last = rtmw_subscriber_start(rx.subscriber, band) + random_below(&role->random, 16);
+        rtmw_subscriber_skip(rx.subscriber, band, last);
+    }
     for (uint32_t left = random_below(&role->random, 64), idle = 0; left > 0 && idle < 4;)
         if (take_one(&rx))
             left--;
