@@ -179,10 +179,11 @@ class Waiting:
 
 
 def finish_in(loop: Loop, futures: list[asyncio.Future[None]]) -> None:
-    """Ends waits of one event loop, from any thread: at once in that loop itself, without a system call. RuntimeError:
-    the loop was closed."""
+    """Ends waits of one event loop, from any thread: at once, without a system call, in a task of that loop. Elsewhere
+    the loop may be asleep, also in its own thread: a handler of a signal may run there meanwhile. RuntimeError: the
+    loop was closed."""
     try:
-        is_here = asyncio.get_running_loop() is loop
+        is_here = asyncio.current_task() is not None and asyncio.get_running_loop() is loop
     except RuntimeError:
         is_here = False
     if is_here:

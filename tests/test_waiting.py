@@ -167,3 +167,26 @@ INTERRUPTED = """
 @pytest.mark.parametrize("at", [1, 2])
 def test_a_handler_of_a_signal_may_notify_and_the_wait_that_it_interrupts_ends(at: int, spawn: Spawn) -> None:
     assert spawn(INTERRUPTED.format(at=at)).line(PATIENCE) == "True"
+
+
+ASLEEP = """
+    import asyncio
+    import signal
+    import time
+    from rtmw.waiting import finish_in, woken
+
+    async def waits():
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+        signal.signal(signal.SIGALRM, lambda *_: finish_in(loop, [future]))
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        begun = time.monotonic()
+        await woken(future, {patience})
+        return time.monotonic() - begun < {patience} / 2
+
+    print(asyncio.run(waits()), flush=True)
+"""
+
+
+def test_a_handler_of_a_signal_wakes_a_task_though_their_loop_is_asleep(spawn: Spawn) -> None:
+    assert spawn(ASLEEP.format(patience=PATIENCE)).line(2 * PATIENCE) == "True"
