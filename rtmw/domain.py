@@ -27,7 +27,8 @@ _LOOK_S: Final = 0.02
 """Seconds between looks for a domain that is awaited."""
 
 
-_lock = threading.Lock()
+_lock = threading.RLock()
+"""A handler of a signal may attach while its thread does, and so may what logs as garbage is collected."""
 _regions: weakref.WeakValueDictionary[int, shm.Region] = weakref.WeakValueDictionary()
 _observed: weakref.WeakValueDictionary[int, shm.Region] = weakref.WeakValueDictionary()
 """Attachments of this process that look on only."""
@@ -36,7 +37,7 @@ _observed: weakref.WeakValueDictionary[int, shm.Region] = weakref.WeakValueDicti
 def _after_fork() -> None:
     """The child attaches anew; what it inherited says so when it is used."""
     global _lock
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     _regions.clear()
     _observed.clear()
     _own.clear()

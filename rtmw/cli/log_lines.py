@@ -103,10 +103,16 @@ def _show(sample: rtmw.Sample[rtmw.LogLine], as_json: bool) -> None:
         return show_json({"topic": sample.topic, **to_plain(line)})
     if line.dropped:
         say_coloured(DIM, f"# {line.program}[{line.pid}] has dropped {line.dropped} lines")
-    stamp = datetime.fromtimestamp(line.time).isoformat(sep=" ", timespec="milliseconds")
-    head = f"{stamp} {line.level_name:8} {line.program}[{line.pid}] {line.logger}: "
+    head = f"{_stamp(line.time)} {line.level_name:8} {line.program}[{line.pid}] {line.logger}: "
     first, *more = [*line.message.split("\n"), *line.exception.splitlines()]
     return say_coloured(_colour(line.level), head + first, *(f"  {one}" for one in more))
+
+
+def _stamp(seconds: float) -> str:
+    try:
+        return datetime.fromtimestamp(seconds).isoformat(sep=" ", timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):  # any program may have published it
+        return f"at {seconds:g} s"
 
 
 def _colour(level: int) -> str:

@@ -106,6 +106,7 @@ class LogHandler(logging.Handler):
         self._why = ""
         self._retry_s = 0.0
         self._is_emitting = self._is_closed = False
+        self._emitter = os.getpid()
         self._domain: Domain | None = None
         super().__init__(level)
         self._open()
@@ -120,7 +121,9 @@ class LogHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Publish a record. What cannot be published is counted, and the next line says how many there were."""
-        if self._is_emitting and record.name.partition(".")[0] == "rtmw":
+        if self._emitter != (pid := os.getpid()):  # a child of fork(): the parent tells of what it has dropped
+            self._emitter, self._untold, self._is_emitting = pid, 0, False
+        if self._is_emitting and str(record.name).partition(".")[0] == "rtmw":
             return self._drop("rtmw logged it while it published another one")
         outer, self._is_emitting = self._is_emitting, True
         try:

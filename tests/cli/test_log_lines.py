@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections.abc import Iterator
 
 import pytest
@@ -87,6 +88,15 @@ def test_lines_that_a_program_has_dropped_are_told(domain_id: int, capsys: pytes
         publisher.publish(line)
         assert run(domain_id, "-n", "1") == 0
     assert capsys.readouterr().out.startswith("# pump.py[7] has dropped 3 lines\n")
+
+
+def test_a_line_whose_time_is_no_date_is_shown(domain_id: int, capsys: pytest.CaptureFixture[str]) -> None:
+    with rtmw.Publisher("log/pump", rtmw.LogLine, history=9, domain=domain_id) as publisher:
+        for seconds in (math.nan, math.inf, 1e300, -1e18):
+            publisher.publish(rtmw.LogLine(seconds, 20, "INFO", "a", "now", "", "pump.py", 7, "pump.py", 1, 0))
+        assert run(domain_id, "-n", "4") == 0
+    shown = [line.partition(" s INFO")[0] for line in capsys.readouterr().out.splitlines()]
+    assert shown == ["at nan", "at inf", "at 1e+300", "at -1e+18"]
 
 
 def test_without_a_topic_of_lines_it_says_so(

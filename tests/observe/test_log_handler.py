@@ -298,6 +298,71 @@ def test_a_child_of_fork_logs_as_itself(lines: Lines, spawn: Spawn) -> None:
 
 
 # Proves G388.
+def test_a_handler_of_a_signal_may_log_while_a_child_of_fork_attaches(lines: Lines, spawn: Spawn) -> None:
+    child = spawn(
+        """
+        import logging, os, signal
+        import rtmw
+        from rtmw import shm
+
+        def attach(*given):
+            shm.Region = region
+            signal.raise_signal(signal.SIGUSR1)
+            return region(*given)
+
+        logging.basicConfig(handlers=[rtmw.LogHandler("log/pump")])
+        signal.signal(signal.SIGUSR1, lambda *_: logging.warning("meanwhile"))
+        region = shm.Region
+        if not (pid := os.fork()):
+            shm.Region = attach
+            rtmw.Domain().close()
+            logging.warning("behind it")
+            logging.shutdown()
+            os._exit(0)
+        os.waitpid(pid, 0)
+        """
+    )
+    assert [next_line(lines).message for _ in range(2)] == ["meanwhile", "behind it"]
+    assert child.wait(LONG) == 0
+
+
+# Proves G388.
+def test_a_child_of_fork_tells_nothing_of_what_its_parent_has_dropped(lines: Lines, spawn: Spawn) -> None:
+    child = spawn(
+        """
+        import logging, os, threading
+        import rtmw
+
+        handler = rtmw.LogHandler("log/pump")
+        logging.basicConfig(handlers=[handler])
+        handler._dropped = handler._untold = 3
+
+        class Slow:
+            def __str__(self):
+                begun.set()
+                ends.wait()
+                return "slow"
+
+        begun, ends = threading.Event(), threading.Event()
+        slow = threading.Thread(target=logging.warning, args=("%s", Slow()))
+        slow.start()
+        begun.wait()
+        if not (pid := os.fork()):
+            logging.getLogger("rtmw").warning("child")
+            logging.warning("more")
+            logging.shutdown()
+            os._exit(0)
+        os.waitpid(pid, 0)
+        ends.set()
+        slow.join()
+        """
+    )
+    assert child.wait(LONG) == 0
+    found = [next_line(lines) for _ in range(3)]
+    assert [(line.message, line.dropped) for line in found] == [("child", 0), ("more", 0), ("slow", 3)]
+
+
+# Proves G388.
 def test_lines_of_the_end_of_a_program_come_and_it_ends_in_order(
     lines: Lines, spawn: Spawn, domain: rtmw.Domain
 ) -> None:
