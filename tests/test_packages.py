@@ -22,7 +22,10 @@ from tests.roots import COMPILERS, Root, with_all_they_need
 
 ROOT = Path(__file__).parents[1]
 NOT_SHIPPED = ".ci/"
-MODULES = ("shm/_core", "types/_cdr", "log/_log", "net/dds/_engine", "recording/_mcap", "player/_player", "many/_merge")
+MODULES = (
+    *("shm/_core", "types/_cdr", "log/_log", "net/dds/_engine", "net/link/_line", "recording/_mcap", "player/_player"),
+    *("many/_merge", "requests/_calls", "relay/_frames", "columns/_columns", "recorder/_collector"),
+)
 PROCESSOR = platform.machine()
 BUILD = "import sys; from setuptools import build_meta; print(getattr(build_meta, sys.argv[1])(sys.argv[2]))"
 

@@ -6,9 +6,12 @@ Here a second of each; `make torture-wire` goes on for minutes. See wire/__main_
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -75,3 +78,46 @@ def test_a_fuzzer_sees_when_a_bound_is_missing(part: str, mutant: str, tmp_path:
     done = RIG.make(tmp_path, "mutants", f"PART={part}", f"ONLY={mutant}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"mutant {mutant}: found" in done.stdout
+
+
+WITH_THIS = """
+import importlib.util, runpy, sys
+
+spec = importlib.util.spec_from_file_location("rtmw.relay._frames", sys.argv.pop(1))
+sys.modules[spec.name] = module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+runpy.run_module("tests.torture.wire.relay_frames", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(
+    ("missing", "seconds"),
+    [
+        ("", SECONDS),
+        ("    if (size - at < HEAD) return at;\n", "60"),
+        ("    if (size - at < LENGTH + length) return at;\n", "60"),
+    ],
+)
+# Proves G4, G5.
+def test_frames_of_a_relay_are_read_inside_what_has_come(missing: str, seconds: str, tmp_path: Path) -> None:
+    """Under AddressSanitizer, with a block of memory an object: a line that is missing has to be seen."""
+    if not shutil.which("gcc"):
+        pytest.skip("needs gcc")
+    source, built = tmp_path / "rtmw/relay/_frames.c", tmp_path / "_frames.so"
+    source.parent.mkdir(parents=True)
+    (tmp_path / "rtmw/shm").symlink_to(ROOT / "rtmw/shm")
+    text = (ROOT / "rtmw/relay/_frames.c").read_text()
+    assert missing in text
+    source.write_text(text.replace(missing, ""))
+    flags = ["-O1", "-g", "-fsanitize=address", "-shared", "-fPIC", "-std=gnu11", "-D_GNU_SOURCE"]
+    made = run("gcc", *flags, "-I", sysconfig.get_path("include"), str(source), "-o", str(built))
+    assert made.returncode == 0, made.stderr
+    sanitizer = run("gcc", "-print-file-name=libasan.so").stdout.strip()
+    options = {"ASAN_OPTIONS": "detect_leaks=0:quarantine_size_mb=16", "PYTHONMALLOC": "malloc"}
+    done = subprocess.run(
+        [sys.executable, "-c", WITH_THIS, built, "1", seconds],
+        cwd=ROOT, env={**os.environ, **options, "LD_PRELOAD": sanitizer}, capture_output=True, text=True, timeout=500,
+        check=False,
+    )  # fmt: skip
+    assert (done.returncode == 0) == (not missing), done.stderr[-3000:]
+    assert ("AddressSanitizer" in done.stderr) == bool(missing), done.stderr[-3000:]
