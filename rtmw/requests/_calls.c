@@ -245,15 +245,25 @@ static void raise_cause(PyObject *type, PyObject *error, PyObject *traceback)
     Py_XDECREF(traceback);
 }
 
+/* Has the class refused a value for the same cause? Else a handler of a signal raised one of the two. */
+static bool is_same_refusal(PyObject *first, PyObject *second)
+{
+    PyObject *one = PyException_GetCause(first), *other = PyException_GetCause(second);
+    bool is_same = one && other ? Py_TYPE(one) == Py_TYPE(other) : one == other;
+    Py_XDECREF(one);
+    Py_XDECREF(other);
+    return is_same;
+}
+
 /* A reply whose reading raised is read again, for a handler of a signal may have raised, and another thread may have
  * the call. If that succeeds, or the class of the value refuses it only now, what the handler raised goes on behind it.
- * What the class refuses twice is the error of the call. A handler may also call, and then takes this reply before those
- * behind it. */
+ * What the class refuses twice, for the same cause, is the error of the call. A handler may also call, and then takes this
+ * reply before those behind it. */
 static bool hand_over(Line *self, PyObject *sample)
 {
     struct reply reply = {NULL, NULL, NULL, 0, 0};
     PyObject *type = NULL, *error = NULL, *traceback = NULL, *mismatch = self->state->value_mismatch;
-    bool was_refused = false, is_refused = false;
+    bool was_refused = false, is_refused = false, is_same = false;
     self->reading = sample;
     bool is_read = read_reply(self, sample, &reply);
     if (!is_read && self->reading == sample) {
@@ -262,6 +272,10 @@ static bool hand_over(Line *self, PyObject *sample)
         is_read = read_reply(self, sample, &reply);
         is_refused = !is_read && PyErr_ExceptionMatches(mismatch) && read_refused(&((Sample *)sample)->core, &reply);
         if (!is_read && !is_refused) PyErr_Clear();
+        if (was_refused && is_refused) {
+            PyErr_NormalizeException(&type, &error, &traceback);
+            is_same = is_same_refusal(error, reply.error);
+        }
     }
     bool is_told = (is_read || is_refused) && self->reading == sample;
     if (self->reading == sample) self->reading = NULL;
@@ -274,11 +288,11 @@ static bool hand_over(Line *self, PyObject *sample)
         self->late++;
     }
     reply_clear(&reply);
-    if (was_refused && is_refused) {
+    if (is_same) {
         Py_XDECREF(type);
         Py_XDECREF(error);
         Py_XDECREF(traceback);
-    } else if (was_refused && is_read) {
+    } else if (was_refused && (is_read || is_refused)) {
         raise_cause(type, error, traceback);
     } else if (type) {
         PyErr_Restore(type, error, traceback);

@@ -105,6 +105,27 @@ def test_a_reply_that_was_being_read_when_a_handler_of_a_signal_raised_is_given_
     assert taking.caller.stats().waiting == 0
 
 
+def test_what_a_handler_of_a_signal_raises_while_a_value_is_read_that_its_class_refuses_is_not_lost(
+    taking: Taking,
+) -> None:
+    def interrupted() -> None:
+        raise Alarm
+
+    def refuse() -> None:
+        raise ValueError("refused")
+
+    during[:] = [refuse, interrupted]
+    takes, other = taking.begin(0)
+    taking.released[1].set()
+    other.join()
+    taking.released[0].set()
+    takes.join()
+    assert taking.results == []
+    assert sorted(type(error).__name__ for error in taking.raised) == ["Alarm", "ValueMismatch"]
+    (refused,) = (error for error in taking.raised if isinstance(error, rtmw.ValueMismatch))
+    assert isinstance(refused.__cause__, ValueError)
+
+
 def test_a_stream_keeps_its_order_though_a_handler_of_a_signal_calls_while_a_value_is_read() -> None:
     def handler(goal: Goal) -> Iterator[Read]:
         yield from map(Read, range(goal.count))
