@@ -80,10 +80,15 @@ static PyObject *frames_total_of(PyObject *module, PyObject *const *args, Py_ssi
 
 /* ---- frames ---- */
 
-/* Takes the references to `head` and `data`, each of which may be NULL: then, and where memory is short, NULL. */
+/* Takes the references to `head` and `data`, each of which may be NULL: then, where memory is short, and for a class that
+ * makes no objects, NULL. */
 static PyObject *frame_of(const FramesState *state, PyTypeObject *made, PyObject *head, PyObject *data)
 {
-    PyObject *nothing = PyTuple_New(0), *frame = head && data && nothing ? made->tp_new(made, nothing, NULL) : NULL;
+    PyObject *nothing = PyTuple_New(0), *frame = NULL;
+    if (!made->tp_new)
+        PyErr_Format(PyExc_TypeError, "objects of %s cannot be made", made->tp_name);
+    else if (head && data && nothing)
+        frame = made->tp_new(made, nothing, NULL);
     for (int i = 0; frame && i < NAMES; i++) {
         Py_ssize_t size = PyBytes_GET_SIZE(head), at = FIELDS[i].from < 0 ? size + FIELDS[i].from : FIELDS[i].from;
         PyObject *value = i == NAMES - 2   ? Py_NewRef(head)
