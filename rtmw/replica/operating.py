@@ -60,15 +60,23 @@ async def ask(session: Session, seconds: float = _ANSWER_S, /, **question: Any) 
     """Asks the node of a session. LogError: it says why not; SessionError: it does not answer."""
     try:
         async with asyncio.timeout(seconds):
-            stream = session.open(QUESTION, priority=5)
-            await stream.write(json.dumps(question).encode())
-            stream.end()
-            told: dict[str, Any] = json.loads(await _whole(stream))
+            told = await _answered(session, question)
     except TimeoutError:
         raise SessionError(f"no answer within {duration(seconds)}") from None
     if "error" in told:
         raise LogError(told["error"])
     return told
+
+
+async def _answered(session: Session, question: dict[str, Any]) -> dict[str, Any]:
+    stream = session.open(QUESTION, priority=5)
+    try:
+        await stream.write(json.dumps(question).encode())
+        stream.end()
+        told: dict[str, Any] = json.loads(await _whole(stream))
+        return told
+    finally:  # a session has room for a few hundred open streams, and lives for months
+        stream.reset("the answer is here, or comes too late")
 
 
 async def answer(stream: Stream, desk: Operating, *, is_node: bool, refusal: str | None = None) -> None:

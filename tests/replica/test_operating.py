@@ -14,7 +14,7 @@ import pytest
 
 from rtmw.cli.node_doctor import replicated
 from rtmw.clock import CLOCK
-from rtmw.errors import LogError
+from rtmw.errors import LogError, SessionError
 from rtmw.log import HeldCursor, delete_cursor
 from rtmw.replica import member, operating, wal
 from rtmw.replica.control.store import UNKNOWN, Changed
@@ -541,3 +541,27 @@ async def test_a_copy_of_the_data_of_another_node_is_no_member_and_says_so_once(
         await nodes.obey("a", ask="members", name="orders", add="d")
         await nodes.in_sync("abcd")
         assert not nodes.member("d").stray
+
+
+@in_loop
+async def test_nodes_ask_each_other_in_one_session_as_often_as_they_like_also_where_no_answer_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Inside(tmp_path, "ab") as nodes:
+        await nodes.start(*"ab")
+        await nodes.create(members="ab")
+        session = nodes.servers["a"].session("b")
+        assert session is not None
+        for _ in range(300):  # more than the streams that may be open
+            assert (await operating.ask(session, ask="status", name="orders"))["node"] == "b"
+
+        async def silent(*_: object, **__: object) -> dict[str, Any]:
+            return await asyncio.Event().wait() and {}
+
+        monkeypatch.setattr(nodes.servers["b"].operating, "obey", silent)
+        for _ in range(300):
+            with pytest.raises(SessionError, match="no answer within"):
+                await operating.ask(session, 0.001, ask="status", name="orders")
+        monkeypatch.undo()
+        assert (await operating.ask(session, ask="status", name="orders"))["node"] == "b"
+        assert nodes.servers["a"].session("b") is session
