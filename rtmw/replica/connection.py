@@ -74,6 +74,9 @@ CLOSE_S: Final = 5.0
 """`close` waits so long for answers."""
 AHEAD: Final = 2 << 20
 """Bytes that a reader fetches ahead."""
+CREDIT: Final = 256 << 20
+"""Bytes of all streams of a session that may come unread, as many as all its streams together may have: readers that
+their program leaves alone keep no answer from coming."""
 
 
 class Call:
@@ -324,7 +327,7 @@ class Connection(Closing):
     async def _serve(self) -> None:
         program = f"{os.path.basename(sys.argv[0])[:60]} {os.getpid()}".replace(",", " ")
         hello = Hello(uuid4(), CLOCK.wall_ns(), capabilities=frozenset({r.CAPABILITY, f"program={program}"}))
-        terms = Terms(lease=LEASE_S, ack_delay=r.ACK_DELAY_S)
+        terms = Terms(lease=LEASE_S, session_credit=CREDIT, ack_delay=r.ACK_DELAY_S)
         async with Carrier(
             hello.node, identity=self._identity, insecure=self.way.insecure, terms=terms, hello=hello
         ) as carrier:

@@ -685,3 +685,16 @@ def test_readers_and_cursors_go_on_at_another_node(three: Here) -> None:
 def _knows(nodes: Here, node: str, cursor: str, position: int) -> bool:
     found = nodes.servers[node].members["orders"].folder.cursor(cursor)
     return found is not None and found[0] == position
+
+
+def test_readers_that_their_program_leaves_alone_keep_no_answer_from_coming(one: Here, name: str) -> None:
+    with rtmw.Log.connect(name, nodes=one.places, timeout=10.0) as log:
+        for _ in range(16):
+            log.append(bytes(250_000))
+        readers = [iter(log.read()) for _ in range(12)]  # each has more unread than the session gives a stream
+        assert all(len(next(reader).data) == 250_000 for reader in readers)
+        streams = cast("Any", log)._net._reading
+        until(lambda: len(streams) == 12 and all(sum(map(len, one._inbox)) > 1 << 19 for one in [*streams]))
+        for number in range(50):
+            assert log.append(b"%d" % number).state is Durability.WRITTEN
+        assert all(len(next(reader).data) == 250_000 for reader in readers)
