@@ -51,7 +51,7 @@ class _Link:
     """A session with a node: what goes to it."""
 
     def __init__(self, session: Session) -> None:
-        """Raises SessionError: it is over."""
+        """Raises SessionError: it is over, or the node allows too few streams."""
         self.session = session
         self.messages = session.open(wire.MESSAGES, priority=6)
         self.batches = session.open(wire.BATCHES, priority=3)
@@ -225,7 +225,8 @@ class Server:
             return
         try:
             link = self._links[node] = _Link(session)
-        except SessionError:
+        except SessionError as error:
+            session.close(str(error))
             return
         work = (
             *(link.messages.read(), link.batches.read(), self._hear(node, session), self._watch(node, session)),

@@ -7,10 +7,13 @@ import json
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
+from rtmw.clock import CLOCK
 from rtmw.errors import SessionError
+from rtmw.net.session import Carrier, Hello, Terms
 from rtmw.replica import requests as r
 from rtmw.replica import wire
 from rtmw.replica import words as w
@@ -164,3 +167,16 @@ async def test_a_node_whose_control_store_cannot_be_says_so_when_it_begins(
         await until(
             lambda: any("the control store: " in said and "file/control.db" in said for said in caplog.messages)
         )
+
+
+@in_loop
+async def test_a_node_that_allows_too_few_streams_is_told_and_leaves_no_session_behind(tmp_path: Path) -> None:
+    async with Inside(tmp_path, "a") as nodes:
+        await nodes.start("a")
+        await until(lambda: (carrier := nodes.servers["a"].peers._carrier) is not None and bool(carrier._doors))
+        host, port = read_log(tmp_path / "a.toml").link.listen[0].rsplit(":", 1)
+        hello = Hello(uuid4(), CLOCK.wall_ns(), capabilities=frozenset({f"{wire.SPEAKS}{wire.VERSION}", "node=b"}))
+        async with asyncio.timeout(10), Carrier(hello.node, terms=Terms(streams=1), hello=hello) as carrier:
+            with pytest.raises(SessionError, match="1 streams are open, as many as the peer allows"):
+                raise await (await carrier.connect(host, int(port))).closed()
+        assert not nodes._running["a"].done()
