@@ -141,8 +141,11 @@ def _rewind(state: State, stream: Stream, sending: Sending, controls: int, recei
     if received is None and stream.opened_as is not None and stream.opened_as >= controls:
         received = f.NOTHING  # the peer does not know the stream yet
     if received is not None:
+        before = sending.acknowledged
         sending.rewind(sending.start if received == f.NOTHING else received)
         state.turns.add(stream)
+        if sending.acknowledged > before:  # the ACK that follows may say no more
+            _tell_acknowledged(state, stream.number, sending)
     elif sending.sent != sending.end:  # a peer forgets a stream when it has all of it, or was told that it is reset
         raise Violation(f"RESUME does not name stream {stream.number}, which is open")
 
@@ -211,10 +214,14 @@ def _ack(state: State, frame: Frame) -> None:
     if stream.was_reset or not sending.acknowledge(received, durable, limit):
         return
     state.turns.add(stream)
-    state.out.append(e.Acknowledged(frame.stream, sending.acknowledged, sending.durable))
+    _tell_acknowledged(state, frame.stream, sending)
+
+
+def _tell_acknowledged(state: State, number: int, sending: Sending) -> None:
+    state.out.append(e.Acknowledged(number, sending.acknowledged, sending.durable))
     if sending.is_refused and sending.kept <= state.terms.send_buffer // 4 * 3:
         sending.is_refused = False
-        state.out.append(e.Drained(frame.stream))
+        state.out.append(e.Drained(number))
 
 
 def _end(state: State, frame: Frame) -> None:

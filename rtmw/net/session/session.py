@@ -82,6 +82,8 @@ class Stream:
         stream to which nobody writes otherwise. Raises StreamError as `write` does."""
         self._accept_if_needed()
         self._check()
+        if self._has_ended:  # the end itself may wait behind bytes that were put
+            raise StreamError(f"this side has ended stream {self.number}, and writes no more", Code.CLOSED)
         self._behind.append(memoryview(data))
         if len(self._behind) == 1:
             self._catch_up()
@@ -101,12 +103,13 @@ class Stream:
             self._behind.popleft()
 
     def end(self) -> None:
-        """No more bytes from this side; the other direction goes on."""
+        """No more bytes from this side behind those that were put; the other direction goes on."""
         self._accept_if_needed()
         if not self._has_ended:
             self._check()
             self._has_ended = True
-            self.session.ask(e.End(self.number))
+            if not self._behind:
+                self.session.ask(e.End(self.number))
 
     async def read(self, most: int = 1 << 20) -> bytes:
         """The next bytes, at least one and at most so many; b"" behind the last. The peer gets credit for as many.
@@ -182,7 +185,12 @@ class Stream:
     async def _changed_once(self) -> None:
         waiting = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
-        await waiting
+        try:
+            await waiting
+        except asyncio.CancelledError:
+            with suppress(ValueError):  # it was woken at the same time
+                self._waiting.remove(waiting)
+            raise
 
     def _wake(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -210,7 +218,9 @@ class Stream:
         if self._behind:
             with suppress(SessionError):  # it is over, as the next effect says
                 self._catch_up()
-            if not self._behind:
+                if self._has_ended and not self._behind:
+                    self.session.ask(e.End(self.number))
+            if not self._behind and not self._has_ended:
                 self.on_room()
         self._wake()
 

@@ -475,3 +475,36 @@ def test_bytes_that_are_put_wait_for_credit_and_come_in_order_and_the_stream_say
                 stream.put(b"more")
 
     asyncio.run(run())
+
+
+def test_the_end_of_a_stream_comes_behind_bytes_that_were_put_and_wait_and_nothing_is_put_behind_it() -> None:
+    small = Terms(stream_credit=1 << 16, send_buffer=1 << 16)
+
+    async def run() -> None:
+        async with serving(terms=small) as (_, port), Carrier(uuid4(), terms=small) as carrier:
+            session = await carrier.connect("127.0.0.1", port)
+            stream = session.open("put")
+            stream.put(DATA[:500_000])
+            stream.end()
+            assert stream.is_behind
+            for _ in range(2):
+                with pytest.raises(StreamError, match="has ended stream"):
+                    stream.put(b"more")
+            assert await read_all(stream) == DATA[:500_000]
+            await stream.finish()
+
+    asyncio.run(run())
+
+
+def test_a_stream_that_is_waited_for_in_vain_again_and_again_keeps_nothing_of_that() -> None:
+    async def run() -> None:
+        async with serving() as (_, port), Carrier(uuid4()) as carrier:
+            stream = (await carrier.connect("127.0.0.1", port)).open("echo")
+            for _ in range(20):
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(stream.read(), 0.001)
+            assert not stream._waiting
+            await stream.write(b"echo")
+            assert await stream.read() == b"echo"
+
+    asyncio.run(run())
