@@ -93,6 +93,12 @@ def test_what_is_rendered_is_not_made_again() -> None:
             {"wheels": [{"size": 1, "marks": [1, 2.0]}]},
             "wheels.0.marks.1 in the car is 2.0; it has to be a whole number",
         ),
+        ({"wheels": [{"size": math.nan}]}, "wheels.0.size in the car is nan; it has to be a number of less than 2^64"),
+        ({"wheels": [{"size": math.inf}]}, "wheels.0.size in the car is inf; it has to be a number of less than 2^64"),
+        (
+            {"wheels": [], "counts": {"a": 1 << 64}},
+            "counts.a in the car is 18446744073709551616; it has to be a whole number of less than 2^64",
+        ),
         ({"wheels": [], "in": 1}, "in in the car is 1; it has to be true or false"),
         ({"wheels": [], "spare": "x" * 99}, f"spare in the car is '{'x' * 59}…; it has to be an object"),
         ({"wheels": [], "counts": {"a": None}}, "counts.a in the car is None; it has to be a whole number"),

@@ -36,19 +36,9 @@ def graph(arguments: argparse.Namespace) -> int:
     """Print the graph, or write its picture to a file."""
     with look_at(arguments.domain) as domain:
         views, core = observe.topics(domain), observe.transfers(domain)
-    node = any(view.name == NODE_TOPIC and view.publishers for view in views)
-    try:
-        status = find_status(arguments.domain) if node else None
-    except LimitReached as error:
-        warn(f"Other hosts are not shown, for what the node says needs a place in the domain: {error}")
-        status = None
-    except JsonError as error:
-        warn(f"Other hosts are not shown: {error}")
-        status = None
     transfers = transfer_edges(_members(arguments.domain), views) if core is not None else []
-    found = observe.graph(views, transfers) if status is None else across(views, status, transfers)
-    if status is not None and status.elsewhere_untold:
-        warn(f"{status.elsewhere_untold} further endpoints on other hosts are not shown")
+    all_hosts = _of_all_hosts(arguments.domain, views, transfers)
+    found = observe.graph(views, transfers) if all_hosts is None else all_hosts
     title = f"Domain {arguments.domain}"
     if arguments.svg:
         _write(arguments.svg, picture(found, title))
@@ -61,6 +51,26 @@ def graph(arguments: argparse.Namespace) -> int:
     elif not arguments.svg:
         say(*lines(found, title))
     return 0
+
+
+def _of_all_hosts(number: int, views: list[TopicView], transfers: Sequence[Edge]) -> Graph | None:
+    """None: there is no node, or what it says cannot be shown, which is said."""
+    if not any(view.name == NODE_TOPIC and view.publishers for view in views):
+        return None
+    try:
+        status = find_status(number)
+        if status is None:
+            return None
+        found = across(views, status, transfers)
+    except LimitReached as error:
+        warn(f"Other hosts are not shown, for what the node says needs a place in the domain: {error}")
+        return None
+    except JsonError as error:
+        warn(f"Other hosts are not shown: {error}")
+        return None
+    if status.elsewhere_untold:
+        warn(f"{status.elsewhere_untold} further endpoints on other hosts are not shown")
+    return found
 
 
 def _members(number: int) -> list[dict[str, Any]]:
@@ -92,7 +102,8 @@ def transfer_edges(members: Sequence[dict[str, Any]], views: Sequence[TopicView]
 
 
 def across(views: list[TopicView], status: NodeStatus, transfers: Sequence[Edge] = ()) -> Graph:
-    """The graph of all hosts, by what the node says of itself; in place of the node, those for whom it stands."""
+    """The graph of all hosts, by what the node says of itself; in place of the node, those for whom it stands. Raises
+    JsonError for a reliability that this version does not know."""
     node = status.pid
     here = [
         replace(
@@ -124,6 +135,8 @@ def _elsewhere(member: Member, here: str, names: dict[str, str]) -> Edge:
         place = "DDS" if member.domain is None else f"domain {member.domain}"
     process = Process(member.pid, member.program, place)
     kind = names.get(member.type.replace(".", "::"), member.type)
+    if member.reliability not in Reliability.__members__:
+        raise JsonError(f"{member.program} uses {member.topic} with {member.reliability!r:.40}: that is no reliability")
     return Edge(process, member.topic, member.publishes, Reliability[member.reliability], kind, apart=member.apart)
 
 

@@ -21,6 +21,7 @@ from rtmw.cli.terminal import Table, duration, show, show_json, size
 from rtmw.errors import DomainNotFound, RtmwError
 from rtmw.settings import SettingsFile
 from rtmw.text.patterns import is_own
+from rtmw.text.strict_json import JsonError
 
 if TYPE_CHECKING:
     from rtmw.net.dds.network import Line
@@ -79,9 +80,15 @@ def checks(settings: Settings, path: Path) -> Iterator[Check]:
 
     line = choose(settings)
     told = _told(settings)
-    status = told if told and told.dds_domain == settings.wire_domain else None
     yield _domain(settings)
-    yield _node(settings, told)
+    if isinstance(told, JsonError):
+        from rtmw.cli.node_doctor import unreadable
+
+        yield unreadable(told)
+        told = status = None
+    else:
+        status = told if told and told.dds_domain == settings.wire_domain else None
+        yield _node(settings, told)
     yield _dds(settings)
     yield _interface(settings, line)
     yield from _datagrams(line)
@@ -101,12 +108,15 @@ def checks(settings: Settings, path: Path) -> Iterator[Check]:
     yield from _security(settings, status, path)
 
 
-def _told(settings: Settings) -> NodeStatus | None:
-    """The status of a node of this domain, on whatever DDS domain it carries that; None: there is none."""
+def _told(settings: Settings) -> NodeStatus | JsonError | None:
+    """The status of a node of this domain, on whatever DDS domain it carries that, or why it cannot be read; None:
+    there is none."""
     try:
         return find_status(settings.domain)
     except DomainNotFound:
         return None
+    except JsonError as error:
+        return error
 
 
 def _domain(settings: Settings) -> Check:

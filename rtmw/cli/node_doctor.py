@@ -20,6 +20,7 @@ from rtmw.errors import DomainNotFound, RtmwError
 from rtmw.net.settings import other_pool
 from rtmw.observe.services import LogsActivity, logs
 from rtmw.text.addresses import place_to_listen, place_to_reach, unix_path
+from rtmw.text.strict_json import JsonError
 
 if TYPE_CHECKING:
     from rtmw.net.known_nodes import KnownNode
@@ -69,7 +70,7 @@ def doctor(arguments: argparse.Namespace) -> int:
 
         found = [*replicated(ask_place(arguments, ask="logs"))]
     else:
-        found = [*checks(arguments.domain, *_status(arguments.domain))]
+        found = [*_of_domain(arguments.domain)]
     told = verdict(found)
     if arguments.json:
         show_json({**of, "well": not told["faults"], **told, "checks": found})
@@ -80,8 +81,23 @@ def doctor(arguments: argparse.Namespace) -> int:
     return status_of(told, arguments.strict)
 
 
+def _of_domain(number: int) -> Iterator[Check]:
+    try:
+        status, said = _status(number)
+    except JsonError as error:
+        yield unreadable(error)
+        yield receive_buffer()
+    else:
+        yield from checks(number, status, said)
+
+
+def unreadable(error: Exception) -> Check:
+    """Stands for all that the node would tell."""
+    return Check("node", str(error), "another version of rtmw may say so: start it with this one")
+
+
 def _status(number: int) -> tuple[NodeStatus | None, LogsActivity | None]:
-    """What the node and its service of logs say."""
+    """What the node and its service of logs say. Raises JsonError."""
     try:
         with look_at(number) as domain:
             return find_status(number), logs(domain)
@@ -250,8 +266,10 @@ def ports(dds_domain: int, given: Path = GIVEN_PORTS, reserved: Path = RESERVED_
     """May other programs be given the UDP ports of this DDS domain?"""
     from rtmw.net.dds.wire import udp_ports
 
-    own = udp_ports(dds_domain)
-    name, found = "UDP ports", f"{own[0]} to {own[-1]}, of DDS domain {dds_domain}"
+    name, own = "UDP ports", udp_ports(dds_domain)
+    if not own:
+        return Check(name, f"there are none of DDS domain {dds_domain}", "that is no DDS domain: start the node again")
+    found = f"{own[0]} to {own[-1]}, of DDS domain {dds_domain}"
     try:
         first, last = map(int, given.read_text().split())
         kept = [_span(text) for text in reserved.read_text().strip().split(",") if text]
@@ -292,7 +310,7 @@ def hearing(one: Hearing, dds_domain: int) -> Check:
     from rtmw.net.dds.wire import udp_ports
 
     ports = udp_ports(dds_domain)
-    open_ports = f"UDP ports {ports[0]} to {ports[-1]}"
+    open_ports = f"UDP ports {ports[0]} to {ports[-1]}" if ports else "UDP ports"
     if one.silent_s is None:
         advice = f"start a node there, on DDS domain {dds_domain}; let {open_ports} through, both ways"
         return Check(f"peer {one.host}", "no node and no DDS program is heard there", advice)
@@ -389,7 +407,7 @@ def examined(links: Links) -> Iterator[Check]:
 def _denied(peer: LinkPeer) -> Check:
     """Topics that do not cross by rules of the peer. That may be meant so: it is no fault by itself."""
     uses = {"publish": "published here", "subscribe": "wanted here"}
-    counts = ", ".join(f"{row.topics} {uses[row.verb]} ({row.cause})" for row in peer.denied)
+    counts = ", ".join(f"{row.topics} {uses.get(row.verb, row.verb)} ({row.cause})" for row in peer.denied)
     return Check(f"topics that {peer.peer or peer.host} denies", f"{counts}; rtmw node info names them")
 
 

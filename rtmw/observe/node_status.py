@@ -562,7 +562,7 @@ def told_by(data: bytes, pid: int) -> dict[str, Any] | None:
     JsonError where it is no document of a node."""
     try:
         told: dict[str, Any] = json.loads(data)
-        is_own = told["pid"] == pid and told["told_ns"] >= 0
+        is_own = told["pid"] == pid and 0 <= told["told_ns"] < 1 << 63
     except (ValueError, KeyError, TypeError, RecursionError):
         raise JsonError(f"what process {pid} has published on {NODE_TOPIC} is no document of a node") from None
     return told if is_own else None

@@ -130,12 +130,13 @@ def _activity(pid: int, silent: float, told: dict[str, Any]) -> TransferActivity
 
 def newest(domain: Domain, topic: str, make: Callable[[int, float, dict[str, Any]], A]) -> A | None:
     """What a living service has said last on its own topic; None: nothing. `make`: of its process, the seconds since,
-    and its words; ValueError, KeyError and TypeError mean that it is another program, or of another version."""
+    and its words; ValueError, KeyError, TypeError and OverflowError mean that it is another program, or of another
+    version."""
     for message in reversed(queue(domain, topic, _MOST_BYTES)):
         try:
             told: dict[str, Any] = json.loads(message.preview)
             found = make(message.publisher, max(0.0, (CLOCK.monotonic_ns() - told["told_ns"]) / 1e9), told)
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             continue
         if Path(f"/proc/{message.publisher}").exists():
             return found

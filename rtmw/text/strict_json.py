@@ -8,7 +8,7 @@ members of the object that fit its type. A method `json_names(self)` says which 
 order; without it a value writes them all.
 
 `read` passes over members that it does not know, which a newer writer may have, and gives fields their defaults for
-those that are missing, as from an older one.
+those that are missing, as from an older one. Numbers that it gives are finite, and smaller than 2^64.
 """
 
 from __future__ import annotations
@@ -208,15 +208,29 @@ def _anything(value: Any) -> Any:
 
 
 _WORDS: Final = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+_BEYOND: Final = 1 << 64
+"""Numbers are smaller, with either sign; so each that was read can be reckoned with. NaN is not smaller."""
 
 
 def _one(kind: type[Any], words: str) -> _Reader:
-    kinds = (int, float) if kind is float else (kind,)
+    if kind in (int, float):
+        return _number((int, float) if kind is float else (int,), words)
 
     def reader(value: Any) -> Any:
-        if value.__class__ in kinds:
+        if value.__class__ is kind:
             return value
         raise _Misfit(f"is {_short(value)}; it has to be {words}")
+
+    return reader
+
+
+def _number(kinds: tuple[type[Any], ...], words: str) -> _Reader:
+    def reader(value: Any) -> Any:
+        if value.__class__ not in kinds:
+            raise _Misfit(f"is {_short(value)}; it has to be {words}")
+        if not -_BEYOND < value < _BEYOND:
+            raise _Misfit(f"is {_short(value)}; it has to be {words} of less than 2^64")
+        return value
 
     return reader
 

@@ -157,7 +157,7 @@ class State:
                 found += _told("node", (one for one in checks if one.kind == "fault" or one.name == "keys"))
                 whole = graph.across(views, status)
         except (JsonError, LookupError) as error:
-            found.append(("node", "node", f"{error}; another version of rtmw may say so: start it with this one"))
+            found += _told("node", [node_doctor.unreadable(error)])
         told = {"top": activity, "graph": whole, "doctor": doctor, "node": node, "transfers": core}
         return told | {"problems": [{"kind": kind, "about": about, "why": why} for kind, about, why in found]}
 
