@@ -1,7 +1,8 @@
-"""The columns of docs/guarantees.md and docs/requirements.md: `python -m tests.marks` writes them again.
+"""docs/proofs.md, and two columns of docs/requirements.md: `python -m tests.marks` writes them again.
 
-A row of either page begins with an id: `G12`, or the number of a requirement. A test says which rows it proves in a
-comment above its `def`: "Proves G12, T3." Files cite requirements in their text, too, with a bracket or a colon.
+A row of docs/guarantees.md and of docs/requirements.md begins with an id: `G12`, or the number of a requirement. A test
+says which rows it proves in a comment above its `def`: "Proves G12, T3." Files cite requirements in their text, too,
+with a bracket or a colon.
 """
 
 from __future__ import annotations
@@ -17,6 +18,15 @@ ROOT: Final = Path(__file__).parents[1]
 GUARANTEES: Final = ROOT / "docs" / "guarantees.md"
 REQUIREMENTS: Final = ROOT / "docs" / "requirements.md"
 PAGES: Final = GUARANTEES, REQUIREMENTS
+"""The pages with rows that tests prove."""
+PROOFS: Final = ROOT / "docs" / "proofs.md"
+MADE: Final = PROOFS, REQUIREMENTS
+"""The pages that are written here, the second one in part."""
+HEAD: Final = """# The tests of each promise
+
+Each line has the id of a row of [guarantees.md](guarantees.md), and the files with its tests; ×2: two tests of a file.
+`grep -rnw G12 tests` shows the tests themselves. `python -m tests.marks` writes this page from the marks in the tests.
+"""
 
 MARK: Final = re.compile(r"^# Proves ([A-Z0-9, ]+)\.$", re.MULTILINE)
 PROVING: Final = re.compile(MARK.pattern + r"\n(?:async )?def test_", re.MULTILINE)
@@ -71,29 +81,38 @@ def link(path: str, count: int = 1) -> str:
     return f"[{name}](../{path})" + (f"×{count}" if count > 1 else "")
 
 
-def cells(page: Path, key: str) -> list[str]:
-    """What stands in the columns of a row that are made."""
-    tests = proving()[key]
-    if page == GUARANTEES:
-        return [" ".join(link(path, count) for path, count in sorted(tests.items()))]
-    beside = dict.fromkeys(citing("tests").get(key, ()), 1) | tests
-    return [
-        " ".join(map(link, citing("rtmw").get(key, ()))),
-        " ".join(link(path, count) for path, count in sorted(beside.items())),
-    ]
+def linked(tests: dict[str, int]) -> str:
+    return " ".join(link(path, count) for path, count in sorted(tests.items()))
 
 
-def written(page: Path) -> str:
-    """The page with its columns as they should be."""
+def proofs() -> str:
+    """The page that has the tests of each promise, under the headings of docs/guarantees.md."""
+    lines = [HEAD]
+    for part in GUARANTEES.read_text().split("\n## ")[1:]:
+        if rows := ROW.findall(part):
+            heading, _, _ = part.partition("\n")
+            lines += [f"## {heading}\n", *(f"- {key}: {linked(proving()[key])}" for key in rows), ""]
+    return "\n".join(lines)
+
+
+def requirements() -> str:
+    """The page of the requirements, with its columns of files as they should be."""
 
     def row(found: re.Match[str]) -> str:
-        made = cells(page, found[1])
+        key = found[1]
+        tests = dict.fromkeys(citing("tests").get(key, ()), 1) | proving()[key]
+        made = " ".join(map(link, citing("rtmw").get(key, ()))), linked(tests)
         kept = found[0].strip("|").split("|")[: -len(made)]
         return "|".join(["", *kept, *(f" {cell} " for cell in made), ""])
 
-    return ROW.sub(row, page.read_text())
+    return ROW.sub(row, REQUIREMENTS.read_text())
+
+
+def written(page: Path) -> str:
+    """What should stand in a page of MADE."""
+    return proofs() if page == PROOFS else requirements()
 
 
 if __name__ == "__main__":
-    for one in PAGES:
+    for one in MADE:
         one.write_text(written(one))
