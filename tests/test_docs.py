@@ -11,7 +11,9 @@ from tests.marks import MADE as WRITTEN
 from tests.marks import PAGES, PROVING, ROW, citing, proving, written
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/results/*.md")])
+DOCUMENTS = sorted(
+    [*ROOT.glob("*.md"), *(p for d in ("docs", "bench/results", "tests") for p in ROOT.glob(f"{d}/**/*.md"))]
+)
 NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 TABLE = re.compile(r"^\| id \|.*\n\|[-|]+\n((?:\|.*\n)+)", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
@@ -48,14 +50,14 @@ def test_each_mark_is_above_a_test_and_has_its_row() -> None:
 
 
 def test_each_sentence_of_the_paper_of_the_relay_has_its_test() -> None:
-    _, _, part = (ROOT / "docs" / "relay.md").read_text().partition("## The paper, sentence by sentence")
+    part = (ROOT / "tests" / "relay" / "paper.md").read_text()
     rows = [line for line in part.splitlines() if line.startswith("| R")]
     assert {row.split()[1] for row in rows} == {f"R{number}" for number in range(1, 13)}
     assert [row for row in rows if not NAMED.search(row)] == []
 
 
 def test_each_promise_of_the_replicated_log_has_a_test_under_each_fault() -> None:
-    _, _, part = (ROOT / "docs" / "replication.md").read_text().partition("## Proofs")
+    part = (ROOT / "tests" / "replica" / "proofs.md").read_text()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in part.splitlines() if line[:2] == "| "]
     tests = {key for key, test, _ in (row for row in rows if len(row) == 3) if NAMED.search(test)}
     table = [row[1:] for row in rows[1:] if len(row) == 6]
