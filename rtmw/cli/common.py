@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -90,6 +89,8 @@ def find_topic(domain: Domain, number: int, name: str) -> observe.TopicView:
 
 def meant(name: str, names: Iterable[str], what: str) -> str:
     """A clause that suggests the names that look like this one, or else says all; `what`: the word for them."""
+    from difflib import get_close_matches  # only needed here
+
     names = list(names)
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    near = get_close_matches(name, names, n=3, cutoff=0.5)
     return f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(names) or f'no {what}'}."

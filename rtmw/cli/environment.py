@@ -6,7 +6,6 @@ import argparse
 import ctypes
 import errno
 import os
-import platform
 import sys
 from collections import Counter
 from collections.abc import Iterable
@@ -87,12 +86,13 @@ def checks() -> list[Check]:
 
 
 def _python() -> Check:
-    return Check("python", f"{platform.python_version()}, {os.cpu_count()} cores")
+    return Check("python", f"{sys.version.split()[0]}, {os.cpu_count()} cores")
 
 
 def _kernel() -> Check:
     advice = "" if sys.platform == "linux" else "rtmw needs Linux"
-    return Check("kernel", f"{platform.system()} {platform.release()} {platform.machine()}", advice)
+    system = os.uname()
+    return Check("kernel", f"{system.sysname} {system.release} {system.machine}", advice)
 
 
 def _shared_memory() -> Check:

@@ -9,7 +9,6 @@ the table of rtmw.cli.command.
 from __future__ import annotations
 
 import argparse
-import difflib
 import os
 import re
 import shlex
@@ -93,9 +92,10 @@ class Parser(argparse.ArgumentParser):
         try:
             super()._check_value(action, value)
         except argparse.ArgumentError:
-            meant = _deeper(action, str(value)) or difflib.get_close_matches(
-                str(value), map(str, action.choices or ()), n=1
-            )
+            from difflib import get_close_matches  # only needed here
+
+            choices = map(str, action.choices or ())
+            meant = _deeper(action, str(value)) or get_close_matches(str(value), choices, n=1)
             if not meant:
                 raise
             whole = [f"`{self.prog} {one}`" if action.nargs == argparse.PARSER else f"`{one}`" for one in meant]

@@ -19,7 +19,6 @@ import socket
 import sys
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
-from importlib.resources import files
 from pathlib import Path
 from shlex import quote
 from string import Template
@@ -84,6 +83,8 @@ def notify(state: str) -> None:
 def systemd_unit(config: Path | None, given: Mapping[str, Any], *, json: bool = False) -> str:
     """The text of rtmw-node.service, which starts the node with the same settings: those of the file `config`, those
     that are `given` on the command line, and the environment's RTMW_DOMAIN."""
+    from importlib.resources import files  # only needed here
+
     command = [sys.executable, "-m", "rtmw", "node", *_options(config, given, json)]
     domain = os.environ.get("RTMW_DOMAIN")
     template = Template((files("rtmw.net") / "rtmw-node.service").read_text(encoding="utf-8"))

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -87,6 +86,8 @@ class SettingsFile:
     @classmethod
     def parse(cls, path: Path, text: str, error: type[RtmwError] = SettingsError) -> Self:
         """Raises what `read` does. `text`: of that file, at some time."""
+        import tomllib  # only needed here
+
         try:
             return cls(path, text, tomllib.loads(text))
         except ValueError as fault:

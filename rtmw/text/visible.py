@@ -7,7 +7,6 @@ a log, a picture or a page, it passes `visible`.
 from __future__ import annotations
 
 import re
-from html import escape
 from typing import Final
 
 _UNSEEN: Final = re.compile(
@@ -32,6 +31,8 @@ def _seen(letter: str) -> str:
 
 def markup(text: str) -> str:
     """The visible text as text of HTML, of SVG, or of an attribute there."""
+    from html import escape  # only needed here
+
     return escape(visible(text))
 
 

@@ -17,8 +17,6 @@ peer allows the verb for the subject; (3) the ceilings of the first such rule ar
 
 from __future__ import annotations
 
-import difflib
-import hashlib
 import json
 import re
 import threading
@@ -256,7 +254,9 @@ def _version(rules: tuple[Rule, ...]) -> str:
     for rule in rules:
         row = [rule.peers, sorted(rule.allows.items()), rule.deny, rule.max_priority, rule.max_size, rule.max_rate]
         told.append([*row, *rule.of_orders] if rule.of_orders != _USUAL else row)
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:12]
+    from hashlib import sha256  # only needed here, and OpenSSL with it
+
+    return sha256(json.dumps(told).encode()).hexdigest()[:12]
 
 
 def make_rule(values: Mapping[str, Any], place: Callable[[str], str], at: str) -> Rule:
@@ -265,7 +265,9 @@ def make_rule(values: Mapping[str, Any], place: Callable[[str], str], at: str) -
     checked = dict[str, Any]()
     for key, value in values.items():
         if key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
+            from difflib import get_close_matches  # only needed here
+
+            near = get_close_matches(key, known, n=1)
             advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
             raise RulesError(f"{place(key)}: a rule has no {in_short(key)}; {advice}")
         check = _peers if key == "peer" else _orders if key == "order" else _TERMS.get(key, _patterns)
