@@ -1,28 +1,18 @@
-"""docs/node.md keeps its word: its program runs as it stands there, and its tables are whole."""
+"""docs/node.md keeps its word: its program runs as it stands there, and tables are whole; node-metrics.md, too."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
-from prometheus_client.core import CounterMetricFamily, InfoMetricFamily
-from prometheus_client.metrics_core import Metric
-
-from rtmw.net.metrics import of_node
-from rtmw.net.settings import NODE, Settings
-from rtmw.net.status import make_waiting
-from rtmw.observe.node_status import Keys, Links
+from rtmw.net.settings import NODE
 from tests.child import Spawn
 from tests.net.hosts import PATIENCE, Host
+from tests.net.metrics_page import PAGE, every_metric, written
 from tests.page import programs
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "node.md").read_text()
-NAMES: Final[dict[type[Metric], str]] = {CounterMetricFamily: "{}_total", InfoMetricFamily: "{}_info"}
-"""How a scrape has the name of a metric."""
 ON_LOOPBACK = re.compile(r"`CYCLONEDDS_URI='(.*)'`")
 
 
@@ -53,11 +43,5 @@ def test_every_setting_is_explained() -> None:
 
 
 def test_every_metric_is_explained() -> None:
-    named = {NAMES.get(type(one), "{}").format(one.name) for one in every_metric()}
-    assert len(named) > 20
-    assert {name for name in named if f"`{name}`" not in TEXT} == set()
-
-
-def every_metric() -> Iterator[Metric]:
-    """Of a node that has keys and links."""
-    return of_node(replace(make_waiting(Settings(), "", 0.0), keys=Keys(expires=0.0), links=Links()))
+    assert PAGE.read_text() == written(), "python -m tests.net.metrics_page writes it again"
+    assert len(list(every_metric())) > 20
