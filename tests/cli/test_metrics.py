@@ -22,7 +22,6 @@ from rtmw import Reliability, observe
 from rtmw.domain import NO_DOMAIN
 from rtmw.observe.services import COUNTERS_TOPIC, RELAY_TOPIC, RelayAgent, logs, pack_relay
 from rtmw.publisher import OwnPublisher
-from rtmw.replica.operating import ask_node
 from tests.child import Spawn
 from tests.cli.command import Run
 from tests.openmetrics import Labels, Samples, labelled, scraped
@@ -237,7 +236,7 @@ def serving_logs(domain_id: int, folder: Path) -> Generator[None]:
             running.callback(process.terminate)
         nodes.create("orders")
         nodes.master("orders", "a")
-        ask_node(nodes.places[0], name="orders", ask="move", to="a")
+        nodes.move("orders", "a")
         with rtmw.Domain(domain_id, observe=True) as seen:
             until(lambda: (said := logs(seen)) and [row for row in said.told["logs"] if row["lag"]])
             yield

@@ -76,19 +76,25 @@ class Nodes(Closing):
         if len(self.names) == 1:
             settings["min_insync"] = 1
         question = {"members": list(self.names), "description": resolve(type).description.hex(), "settings": settings}
+        self._obeyed(keys, name=log, ask="create", **question)  # not while the nodes have not met yet
 
+    def move(self, log: str, to: str) -> None:
+        self._obeyed(name=log, ask="move", to=to)  # on a busy machine another one may become master
+
+    def _obeyed(self, keys: Identity | None = None, **question: Any) -> None:
+        """Asks the first node until it has done it."""
         why = ""
 
-        def made() -> bool:
+        def done() -> bool:
             nonlocal why
             try:
-                ask_node(self.places[0], keys, name=log, ask="create", **question)
-            except RtmwError as error:  # the nodes have not met yet
+                ask_node(self.places[0], keys, **question)
+            except RtmwError as error:
                 why = str(error)
                 return False
             return True
 
-        until(made, what=lambda: why)
+        until(done, what=lambda: why)
 
     def status(self, log: str, node: str) -> dict[str, Any]:
         return ask_node(self.place(node), name=log, ask="status")
