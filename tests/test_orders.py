@@ -58,9 +58,9 @@ def rows() -> Iterator[tuple[Word, set[str]]]:
             named = re.search(r"`(rtmw/[\w/]+)`", line)
             folder = named[1] if named else "rtmw/shm"
         elif line.startswith("| `"):
-            _, words, written, read, *_ = line.split("|")
+            _, words, access, *_ = line.split("|")
             for word in words.split():
-                yield (folder, word.strip("`")), set(re.findall(r"`(\w+)`", written + read))
+                yield (folder, word.strip("`")), set(re.findall(r"`(\w+)`", access))
 
 
 def test_each_word_has_a_row_that_names_its_ordered_accesses_and_no_others() -> None:
