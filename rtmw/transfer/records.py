@@ -76,7 +76,7 @@ LARGEST_PART: Final = 32 << 10
 
 
 class TransferState(IntEnum):
-    """The state of a transfer; docs/design/transfer.md has the diagram."""
+    """The state of a transfer; docs/transfer.md has the diagram."""
 
     HELD = 0
     """Enqueued in a transaction that is open: invisible."""
