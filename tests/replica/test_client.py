@@ -689,7 +689,7 @@ def _knows(nodes: Here, node: str, cursor: str, position: int) -> bool:
 
 def test_readers_that_their_program_leaves_alone_keep_no_answer_from_coming(one: Here, name: str) -> None:
     with rtmw.Log.connect(name, nodes=one.places, timeout=10.0) as log:
-        for _ in range(16):
+        for _ in range(24):
             log.append(bytes(250_000))
         readers = [iter(log.read()) for _ in range(12)]  # each has more unread than the session gives a stream
         assert all(len(next(reader).data) == 250_000 for reader in readers)
