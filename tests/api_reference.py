@@ -54,8 +54,9 @@ SECTIONS = {
 """A heading, the module, and the names in it; without names, all that the module exports. Errors come last."""
 
 
-ROWS = {"Numbers of a size"}
-"""Headings under which each name has a line, and no heading of its own; so have functions of a module as a whole."""
+TYPES = "Numbers of a size"
+"""The names under this heading share a line; functions of a module as a whole have a line each, and no heading."""
+TYPES_TEXT = "Each holds numbers of the size in its name: [types.md](types.md#members)."
 
 WIDTH = 118
 MADE = {"LogRecords", "LogBatch", "LogBatches", "Appended", "Letter", "Dispatch", "Order", "Savepoint"}
@@ -108,12 +109,16 @@ def page() -> str:
             found = resolved(home[name])
             if found.is_module and not names and name in found.members:
                 found = resolved(found[name])  # a function in the file that has its name
-            if heading in ROWS or (found.is_function and not names):
+            if heading == TYPES:
+                rows.append(f"`{module}.{name}`")
+            elif found.is_function and not names:
                 rows.append(row(f"{module.removeprefix('rtmw.')}.{name}", found))
             else:
                 lines += entry(f"{module}.{name}", found, homes)
             told.add(name)
-        if rows and heading not in ROWS:
+        if heading == TYPES:
+            rows = [TYPES_TEXT, "", bullet(", ".join(rows))]
+        elif rows:
             lines.append(f"### Functions of `{module}`\n")
         lines += [*rows, ""]
     lines.append("## Errors\n")
@@ -152,7 +157,8 @@ def is_called(found: griffe.Object) -> bool:
 def members(name: str, home: griffe.Object, homes: dict[str, str]) -> Iterator[str]:
     """A line for each public member that a class or a module makes itself or inherits from ours.
 
-    Members without a text share a line. A member that an earlier name has with the same text is only named.
+    Members without a text share a line, but for constants that the docstring of `home` names. A member that an earlier
+    name has with the same text is only named.
     """
     plain: list[str] = []
     again: dict[str, list[str]] = {}
@@ -168,6 +174,8 @@ def members(name: str, home: griffe.Object, homes: dict[str, str]) -> Iterator[s
         else:
             line = row(member, target)
         if not one_line(one):
+            if member.isupper() and re.search(rf"\b{member}\b", docstring(home)):
+                continue
             plain.append(" ".join(line.removeprefix("- ").split()))
             continue
         first = homes.setdefault(line, name)

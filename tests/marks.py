@@ -1,4 +1,4 @@
-"""docs/proofs.md, and two columns of docs/requirements.md: `python -m tests.marks` writes them again.
+"""docs/proofs.md, and a column of docs/requirements.md: `python -m tests.marks` writes them again.
 
 A row of docs/guarantees.md and of docs/requirements.md begins with an id: `G12`, or the number of a requirement. A test
 says which rows it proves in a comment above its `def`: "Proves G12, T3." Files cite requirements in their text, too,
@@ -61,10 +61,10 @@ def proving() -> dict[str, Counter[str]]:
 
 
 @cache
-def citing(folder: str) -> dict[str, list[str]]:
-    """The files of a folder that cite each requirement."""
+def citing() -> dict[str, list[str]]:
+    """The files of the tests that cite each requirement."""
     found: dict[str, list[str]] = {}
-    for path in sorted(p for p in (ROOT / folder).rglob("*.*") if p.suffix in (".py", ".c", ".h")):
+    for path in sorted(p for p in (ROOT / "tests").rglob("*.*") if p.suffix in (".py", ".c", ".h")):
         name = path.relative_to(ROOT).as_posix()
         if "/build/" in name:  # mutants that a rig has made
             continue
@@ -96,14 +96,13 @@ def proofs() -> str:
 
 
 def requirements() -> str:
-    """The page of the requirements, with its columns of files as they should be."""
+    """The page of the requirements, with its column of tests as it should be."""
 
     def row(found: re.Match[str]) -> str:
         key = found[1]
-        tests = dict.fromkeys(citing("tests").get(key, ()), 1) | proving()[key]
-        made = " ".join(map(link, citing("rtmw").get(key, ()))), linked(tests)
-        kept = found[0].strip("|").split("|")[: -len(made)]
-        return "|".join(["", *kept, *(f" {cell} " for cell in made), ""])
+        tests = dict.fromkeys(citing().get(key, ()), 1) | proving()[key]
+        kept = found[0].strip("|").split("|")[:-1]
+        return "|".join(["", *kept, f" {linked(tests)} ", ""])
 
     return ROW.sub(row, REQUIREMENTS.read_text())
 
