@@ -105,7 +105,7 @@ class Tabular(Closing):
     def to_arrow(self, topic: str | None = None, **wanted: Unpack[TableKeywords]) -> pa.Table:
         """Returns what `record_batches` yields as one table in memory.
 
-        table = rtmw.Recording("monday.mcap").to_arrow("pump/speed", start="2026-11-22T08", columns=["rpm"])
+        `to_arrow("pump/speed", start="2026-11-22T08", columns=["rpm"])` has one column, from 8 o'clock on.
         """
         return self.record_batches(topic, **wanted).read_all()
 
