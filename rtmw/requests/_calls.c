@@ -1,8 +1,10 @@
 /* Line: the calls of a process to one service, and the taking of their replies. Call: one of them.
  *
  * One thread takes at a time, and keeps that right while it waits for a reply, so that those of a call keep their order.
- * All of this is C, since a handler of a signal may raise between any two calls that Python makes: here the right is
- * given back whatever is raised. Such a handler may call within the wait of its own thread, which takes then, too.
+ * A reply is given to its call undecoded: the caller decodes it, in its own thread, so that what a class or a handler of a
+ * signal raises meanwhile ends no other call. All of this is C, since such a handler may raise between any two calls that
+ * Python makes: here the right is given back whatever is raised. A handler may call within the wait of its own thread,
+ * which takes then, too.
  */
 #include "../shm/_core.h"
 
@@ -10,23 +12,21 @@ static const double WATCH_S = 0.05;
 
 typedef struct {
     PyObject_HEAD
-    PyObject *owner, *number, *arrived, *value, *error, *wake, *loop;
+    PyObject *owner, *number, *arrived, *value, *outcome, *wake, *loop;
     double end;
     unsigned long long server;
-    char is_over;
 } Call;
 
 typedef struct {
     PyTypeObject *call, *subscriber;
-    PyObject *value, *call_failed, *value_mismatch, *lease_expired; /* the name of an attribute, and errors */
+    PyObject *lease_expired;
 } CallsState;
 
 typedef struct {
     PyObject_HEAD
     CallsState *state;
-    PyObject *kept, *calls, *receive, *take, *unpacked; /* all but the first are borrowed from it */
-    Subscriber *servers;                                /* of what servers say; borrowed, too */
-    PyObject *reading; /* the message whose reply is read now, borrowed; NULL: none, or its call has it */
+    PyObject *kept, *calls, *receive, *take; /* all but the first are borrowed from it */
+    Subscriber *servers;                     /* of what servers say; borrowed, too */
     unsigned long long id, server, begun, late;
     unsigned long taker; /* the thread that takes; 0: none */
     bool was_refused;    /* another thread wanted to take meanwhile */
@@ -36,7 +36,7 @@ typedef struct {
 
 /* ---- calls ---- */
 
-#define MEMBERS_OF_CALL(each) each(owner) each(number) each(arrived) each(value) each(error) each(wake) each(loop)
+#define MEMBERS_OF_CALL(each) each(owner) each(number) each(arrived) each(value) each(outcome) each(wake) each(loop)
 
 static int Call_traverse(PyObject *object, visitproc visit, void *arg)
 {
@@ -64,30 +64,22 @@ static void Call_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
-static bool has_arrived(const Call *call) { return call->arrived && PyList_GET_SIZE(call->arrived) > 0; }
-
-static PyObject *Call_is_ready(PyObject *object, void *unused)
-{
-    (void)unused;
-    return PyBool_FromLong(((Call *)object)->is_over || has_arrived((Call *)object));
-}
-
 #define MEMBER(name, kind, flags) {#name, kind, offsetof(Call, name), flags, NULL}
 static PyMemberDef Call_members[] = {MEMBER(owner, T_OBJECT, READONLY),
                                      MEMBER(number, T_OBJECT, READONLY),
                                      MEMBER(arrived, T_OBJECT, READONLY),
-                                     MEMBER(value, T_OBJECT_EX, READONLY),
-                                     MEMBER(error, T_OBJECT, 0),
+                                     MEMBER(value, T_OBJECT, READONLY),
+                                     MEMBER(outcome, T_OBJECT, 0),
                                      MEMBER(wake, T_OBJECT, 0),
                                      MEMBER(loop, T_OBJECT, 0),
                                      MEMBER(end, T_DOUBLE, READONLY),
                                      MEMBER(server, T_ULONGLONG, READONLY),
-                                     MEMBER(is_over, T_BOOL, 0),
                                      {NULL, 0, 0, 0, NULL}};
-static PyGetSetDef Call_getset[] = {{"is_ready", Call_is_ready, NULL, NULL, NULL}, {NULL, NULL, NULL, NULL, NULL}};
-static PyType_Slot Call_slots[] = {{Py_tp_traverse, Call_traverse}, {Py_tp_clear, Call_clear},
-                                   {Py_tp_dealloc, Call_dealloc},   {Py_tp_members, Call_members},
-                                   {Py_tp_getset, Call_getset},     {0, NULL}};
+static PyType_Slot Call_slots[] = {{Py_tp_traverse, Call_traverse},
+                                   {Py_tp_clear, Call_clear},
+                                   {Py_tp_dealloc, Call_dealloc},
+                                   {Py_tp_members, Call_members},
+                                   {0, NULL}};
 static PyType_Spec Call_spec = {"rtmw.requests._calls.Call", sizeof(Call), 0,
                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                                 Call_slots};
@@ -141,163 +133,55 @@ static PyObject *Line_begin(PyObject *object, PyObject *const *args, Py_ssize_t 
 
 /* ---- replies ---- */
 
-/* What a reply says, with new references. */
-struct reply {
-    PyObject *number, *value, *error; /* NULL: it has none */
-    unsigned long long client;
-    unsigned long flags;
-};
 enum { LAST = 2, FAILED = 4 };
 
-static void reply_clear(struct reply *reply)
+/* false: an exception is set. A last one ends the call before anything else happens that could let another thread run, so
+ * that nobody else ends it, too. */
+static bool give(Line *self, Call *call, uint32_t flags, PyObject *data)
 {
-    Py_XDECREF(reply->number);
-    Py_XDECREF(reply->value);
-    Py_XDECREF(reply->error);
-}
-
-/* A message as a tuple: client, call, flags, error, value. false: an exception is set. */
-static bool read_message(Line *self, PyObject *message, struct reply *reply)
-{
-    if (!PyTuple_Check(message) || PyTuple_GET_SIZE(message) != 5)
-        return PyErr_Format(PyExc_TypeError, "%R is no reply", message), false;
-    reply->number = Py_NewRef(PyTuple_GET_ITEM(message, 1));
-    reply->client = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(message, 0));
-    reply->flags = PyLong_AsUnsignedLong(PyTuple_GET_ITEM(message, 2));
-    PyObject *value = PyTuple_GET_ITEM(message, 4);
-    if (PyErr_Occurred()) return false;
-    if (value != Py_None)
-        reply->value = self->unpacked == Py_None ? Py_NewRef(value) : PyObject_CallOneArg(self->unpacked, value);
-    if (reply->flags & FAILED && !PyErr_Occurred())
-        reply->error = PyObject_CallOneArg(self->state->call_failed, PyTuple_GET_ITEM(message, 3));
-    return !PyErr_Occurred();
-}
-
-/* The class of the value has refused it: the call ends with that error. The head lies as wire.py says. */
-static bool read_refused(const rtmw_message *message, struct reply *reply)
-{
-    PyObject *type, *error, *traceback;
-    unsigned long long head[2];
-    if (message->size < 4 + sizeof head) return false;
-    PyErr_Fetch(&type, &error, &traceback);
-    PyErr_NormalizeException(&type, &error, &traceback);
-    Py_XDECREF(type);
-    Py_XDECREF(traceback);
-    reply_clear(reply);
-    memcpy(head, (const char *)message->data + 4, sizeof head);
-    *reply = (struct reply){PyLong_FromUnsignedLongLong(head[1]), NULL, error, head[0], LAST};
-    return reply->number != NULL;
-}
-
-static bool wake(const Call *call)
-{
-    PyObject *waker = call->wake, *woken = Py_None;
-    if (!waker || waker == Py_None) return true;
-    Py_INCREF(waker); /* it takes itself away when it runs */
-    woken = PyObject_CallNoArgs(waker);
-    Py_DECREF(waker);
-    Py_XDECREF(woken);
-    return woken != NULL;
-}
-
-/* Gives a reply to its call. false: an exception is set. A last one ends the call before anything else happens that could
- * let another thread run, so that nobody else ends it, too. */
-static bool deliver(Line *self, Call *call, struct reply *reply)
-{
-    bool is_last = reply->flags & LAST;
-    if (is_last && PyDict_DelItem(self->calls, reply->number) < 0) return false;
-    if (reply->value && !call->arrived)
-        Py_XSETREF(call->value, Py_NewRef(reply->value));
-    else if (reply->value && PyList_Append(call->arrived, reply->value) < 0)
+    if (flags & LAST) {
+        if (PyDict_DelItem(self->calls, call->number) < 0) return false;
+        Py_XSETREF(call->outcome, Py_NewRef(data));
+    } else if (!call->arrived) {
+        Py_XSETREF(call->value, Py_NewRef(data));
+    } else if (PyList_Append(call->arrived, data) < 0) {
         return false;
-    if (is_last) {
-        Py_XSETREF(call->error, Py_XNewRef(reply->error));
-        call->is_over = true;
-    } else if (call->arrived && PyList_GET_SIZE(call->arrived) > self->unread_most) {
+    } else if (PyList_GET_SIZE(call->arrived) > self->unread_most) {
         PyObject *told = PyObject_CallMethod((PyObject *)self, "give_up_unread", "O", (PyObject *)call);
         Py_XDECREF(told);
         return told != NULL; /* it has woken the call */
     }
-    return wake(call);
+    PyObject *wake = call->wake;
+    if (!wake || wake == Py_None) return true;
+    Py_INCREF(wake); /* it takes itself away when it runs */
+    PyObject *woken = PyObject_CallNoArgs(wake);
+    Py_DECREF(wake);
+    Py_XDECREF(woken);
+    return woken != NULL;
 }
 
-/* The message of a sample. false: an exception is set. */
-static bool read_reply(Line *self, PyObject *sample, struct reply *reply)
+/* Gives a reply to its call, if that is not over. false: an exception is set. The memory of a sample is kept for values of
+ * `call` alone: a caller may leave a stream unread, or keep an error for long. */
+static bool deliver(Line *self, PyObject *sample)
 {
-    reply_clear(reply);
-    *reply = (struct reply){NULL, NULL, NULL, 0, 0};
-    PyObject *message = PyObject_GetAttr(sample, self->state->value);
-    bool is_read = message && read_message(self, message, reply);
-    Py_XDECREF(message);
-    return is_read;
-}
-
-/* Raises what the class raised when it refused a value. */
-static void raise_cause(PyObject *type, PyObject *error, PyObject *traceback)
-{
-    PyErr_NormalizeException(&type, &error, &traceback);
-    PyObject *cause = PyException_GetCause(error);
-    if (!cause) return PyErr_Restore(type, error, traceback);
-    PyErr_SetObject((PyObject *)Py_TYPE(cause), cause);
-    Py_DECREF(cause);
-    Py_XDECREF(type);
-    Py_DECREF(error);
-    Py_XDECREF(traceback);
-}
-
-/* Has the class refused a value for the same cause? Else a handler of a signal raised one of the two. */
-static bool is_same_refusal(PyObject *first, PyObject *second)
-{
-    PyObject *one = PyException_GetCause(first), *other = PyException_GetCause(second);
-    bool is_same = one && other ? Py_TYPE(one) == Py_TYPE(other) : one == other;
-    Py_XDECREF(one);
-    Py_XDECREF(other);
-    return is_same;
-}
-
-/* A reply whose reading raised is read again, for a handler of a signal may have raised, and another thread may have
- * the call. If that succeeds, or the class of the value refuses it only now, what the handler raised goes on behind it.
- * What the class refuses twice, for the same cause, is the error of the call. A handler may also call, and then takes this
- * reply before those behind it. */
-static bool hand_over(Line *self, PyObject *sample)
-{
-    struct reply reply = {NULL, NULL, NULL, 0, 0};
-    PyObject *type = NULL, *error = NULL, *traceback = NULL, *mismatch = self->state->value_mismatch;
-    bool was_refused = false, is_refused = false, is_same = false;
-    self->reading = sample;
-    bool is_read = read_reply(self, sample, &reply);
-    if (!is_read && self->reading == sample) {
-        was_refused = PyErr_ExceptionMatches(mismatch);
-        PyErr_Fetch(&type, &error, &traceback);
-        is_read = read_reply(self, sample, &reply);
-        is_refused = !is_read && PyErr_ExceptionMatches(mismatch) && read_refused(&((Sample *)sample)->core, &reply);
-        if (!is_read && !is_refused) PyErr_Clear();
-        if (was_refused && is_refused) {
-            PyErr_NormalizeException(&type, &error, &traceback);
-            is_same = is_same_refusal(error, reply.error);
-        }
-    }
-    bool is_told = (is_read || is_refused) && self->reading == sample;
-    if (self->reading == sample) self->reading = NULL;
-    Call *call = is_told ? (Call *)PyDict_GetItemWithError(self->calls, reply.number) : NULL;
-    if (call && reply.client == self->id) {
-        Py_INCREF((PyObject *)call);
-        deliver(self, call, &reply);
-        Py_DECREF((PyObject *)call);
-    } else if (is_told) {
-        self->late++;
-    }
-    reply_clear(&reply);
-    if (is_same) {
-        Py_XDECREF(type);
-        Py_XDECREF(error);
-        Py_XDECREF(traceback);
-    } else if (was_refused && (is_read || is_refused)) {
-        raise_cause(type, error, traceback);
-    } else if (type) {
-        PyErr_Restore(type, error, traceback);
-    }
-    return !PyErr_Occurred();
+    const rtmw_message *message = &((Sample *)sample)->core;
+    struct {
+        uint64_t client, call;
+        uint32_t flags;
+    } head = {0, 0, 0};
+    if (message->size >= 24) memcpy(&head, (const char *)message->data + 4, 20); /* it lies as wire.py says */
+    PyObject *number = PyLong_FromUnsignedLongLong(head.call);
+    Call *call = number && head.client == self->id ? (Call *)PyDict_GetItemWithError(self->calls, number) : NULL;
+    Py_XDECREF(number);
+    if (!call) return self->late += !PyErr_Occurred(), !PyErr_Occurred();
+    Py_INCREF((PyObject *)call);
+    PyObject *data = call->arrived || head.flags & FAILED
+                         ? PyBytes_FromStringAndSize(message->data, (Py_ssize_t)message->size)
+                         : Py_NewRef(sample);
+    bool is_given = data && give(self, call, head.flags, data);
+    Py_XDECREF(data);
+    Py_DECREF((PyObject *)call);
+    return is_given;
 }
 
 /* What is there; with seconds, what comes within them. NULL without an exception: nothing. */
@@ -332,12 +216,9 @@ static PyObject *Line_take(PyObject *object, PyObject *seconds)
         Py_RETURN_FALSE;
     }
     self->taker = me;
-    PyObject *outer = Py_XNewRef(self->reading);
-    bool goes_on = !outer || (hand_over(self, outer) && wait <= 0);
-    Py_XDECREF(outer);
-    while (goes_on) {
+    for (bool goes_on = true; goes_on;) {
         PyObject *sample = next_reply(self, wait > 0 ? seconds : NULL);
-        goes_on = sample && hand_over(self, sample) && wait <= 0;
+        goes_on = sample && deliver(self, sample) && wait <= 0;
         Py_XDECREF(sample);
     }
     self->taker = before;
@@ -353,15 +234,15 @@ static PyObject *Line_take(PyObject *object, PyObject *seconds)
 
 static struct PyModuleDef calls_module;
 
-/* Line(calls, receive and take of the replies, the subscriber of what servers say, unpacked or None, id, unread_most) */
+/* Line(calls, receive and take of the replies, the subscriber of what servers say, id, unread_most) */
 static int Line_init(PyObject *object, PyObject *args, PyObject *kwargs)
 {
     Line *self = (Line *)object;
     (void)kwargs;
     if (self->kept) return PyErr_SetString(PyExc_RuntimeError, "a Line is made once"), -1;
     self->state = PyModule_GetState(PyType_GetModuleByDef(Py_TYPE(object), &calls_module));
-    if (!PyArg_ParseTuple(args, "O!OOO!OKn", &PyDict_Type, &self->calls, &self->receive, &self->take,
-                          self->state->subscriber, &self->servers, &self->unpacked, &self->id, &self->unread_most))
+    if (!PyArg_ParseTuple(args, "O!OOO!Kn", &PyDict_Type, &self->calls, &self->receive, &self->take,
+                          self->state->subscriber, &self->servers, &self->id, &self->unread_most))
         return -1;
     self->kept = Py_NewRef(args); /* the tuple keeps all that is borrowed from it */
     return 0;
@@ -424,9 +305,6 @@ static int calls_exec(PyObject *module)
     if (!errors || !core) return Py_XDECREF(errors), Py_XDECREF(core), -1;
     state->subscriber = (PyTypeObject *)PyObject_GetAttrString(core, "Subscriber");
     Py_DECREF(core);
-    state->value = PyUnicode_InternFromString("value");
-    state->call_failed = PyObject_GetAttrString(errors, "CallFailed");
-    state->value_mismatch = PyObject_GetAttrString(errors, "ValueMismatch");
     state->lease_expired = PyObject_GetAttrString(errors, "LeaseExpired");
     Py_DECREF(errors);
     state->call = (PyTypeObject *)PyType_FromModuleAndSpec(module, &Call_spec, NULL);
@@ -442,9 +320,6 @@ static void calls_free(void *module)
     CallsState *state = PyModule_GetState(module);
     Py_CLEAR(state->call);
     Py_CLEAR(state->subscriber);
-    Py_CLEAR(state->value);
-    Py_CLEAR(state->call_failed);
-    Py_CLEAR(state->value_mismatch);
     Py_CLEAR(state->lease_expired);
 }
 

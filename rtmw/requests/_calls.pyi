@@ -18,12 +18,12 @@ class Call:
     @property
     def number(self) -> int: ...
     @property
-    def arrived(self) -> list[Any] | None:
-        """Values of a stream that its caller has not got; None: it is no stream."""
+    def arrived(self) -> list[bytes] | None:
+        """Replies of a stream that its caller has not got; None: it is no stream."""
 
     @property
-    def value(self) -> Any:
-        """The last one that came. AttributeError: none has."""
+    def value(self) -> Sample[Any] | None:
+        """The last reply before the one that ends the call, of which the caller wants one value."""
 
     @property
     def end(self) -> float:
@@ -31,11 +31,8 @@ class Call:
 
     @property
     def server(self) -> int: ...
-    @property
-    def is_ready(self) -> bool:
-        """There is something for its caller."""
-    error: Exception | None
-    is_over: bool
+    outcome: bytes | Sample[Any] | Exception | None
+    """The reply that ends the call, or why none will come; None: the call is not over."""
     wake: Callable[[], object] | None
     """Wakes who waits for it, from any thread; None: nobody waits."""
     loop: AbstractEventLoop | None
@@ -51,7 +48,6 @@ class Line:
         receive: Callable[[float], Sample[Any]],
         take: Callable[[], Sample[Any] | None],
         servers: Subscriber[Any],
-        unpacked: Callable[[Any], Any] | None,
         id: int,
         unread_most: int,
         /,

@@ -30,7 +30,7 @@ from rtmw.profiles import STATUS
 from rtmw.qos import check_seconds
 from rtmw.requests import wire
 from rtmw.requests._calls import Call, Line
-from rtmw.requests.wire import CANCEL, IN_LOOP, IN_THREAD, Envelope, InThread
+from rtmw.requests.wire import CANCEL, FAILED, IN_LOOP, IN_THREAD, Envelope, InThread
 from rtmw.waiting import Asleep, Loop, finish_in, woken
 
 __all__ = ["Client", "ClientStats", "Stream"]
@@ -44,6 +44,8 @@ LEAD_S: Final = 0.25
 """Seconds after which who waits looks by itself whether somebody takes replies."""
 LOOK_S: Final = 0.01
 """Seconds between looks for a server that is waited for."""
+GIVEN_UP: Final = CallFailed("its caller waits no more")
+"""The outcome of a call that was left without an error."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ class _Line(Line):
         self.kind, self.packed = request.kind, request.packed
         self.wraps = request.unpacked is not None
         """Values of requests do not travel as they are."""
+        self._decode, self._unpacked = reply.kind.decode, reply.unpacked
         self.users = 0
         self.program = ""
         """The program that serves, or did."""
@@ -99,7 +102,7 @@ class _Line(Line):
             self._opened = opened.pop_all()
         self.publish = self.publisher.publish
         takes = self.replies.receive, self.replies.take, self._servers
-        super().__init__(self.calls, *takes, reply.unpacked, self.publisher.identity, wire.UNREAD_MOST)
+        super().__init__(self.calls, *takes, self.publisher.identity, wire.UNREAD_MOST)
 
     def close(self) -> None:
         self._opened.close()
@@ -200,7 +203,7 @@ class _Line(Line):
         lock: a garbage collector may call it."""
         if self.calls.pop(call.number, None) is None:
             return
-        call.error, call.is_over, wake = error, True, call.wake
+        call.outcome, wake = error or GIVEN_UP, call.wake
         if wake is not None:
             wake()
         if tells_server:
@@ -217,7 +220,7 @@ class _Line(Line):
     async def wait(self, call: Call, way: InThread) -> None:
         """Return when there is something for the caller. TimeoutError, ClosedError."""
         try:
-            while not call.is_ready:
+            while not (call.outcome or call.arrived):
                 left = self._check_time(call)
                 self._watch()
                 if way is IN_LOOP:
@@ -234,7 +237,7 @@ class _Line(Line):
         asleep = Asleep()
         call.wake = asleep.wake  # before it tries: who takes now sees it at the end
         try:
-            if call.is_ready:
+            if call.outcome or call.arrived:
                 return
             if self.heads.get(None) is call:  # before it tries, too: who takes instead passes that on at the end
                 del self.heads[None]
@@ -253,13 +256,15 @@ class _Line(Line):
         call.wake = partial(self._wake, loop, future)
         try:
             head = self.heads.get(loop, call)
-            if call.is_ready:  # another thread gave it something just before it could be woken
+            if call.outcome or call.arrived:  # another thread gave it something just before it could be woken
                 return
             if head is not call and head.wake is not None:
                 await woken(future, min(left, LEAD_S))
             elif self.take(0.0):
                 self.heads[loop] = call
-                if call.is_ready:  # else a task whose replies come at once would leave the others of its loop waiting
+                if (
+                    call.outcome or call.arrived
+                ):  # else a task whose replies come at once would leave the others of its loop waiting
                     await asyncio.sleep(0)
                 else:
                     await wakeup(self.replies, self.domain.region, min(left, WATCH_S), future)
@@ -298,19 +303,28 @@ class _Line(Line):
         told = f"its caller left {wire.UNREAD_MOST} replies unread, and the call was given up"
         self.leave(call, CallFailed(told))
 
+    def read(self, reply: Any) -> tuple[Any] | None:
+        """Returns the value of a reply; None: it has none. CallFailed, ValueMismatch."""
+        _, _, flags, text, value = self._decode(reply)
+        if flags & FAILED:
+            raise CallFailed(text)
+        return None if value is None else (value if self._unpacked is None else self._unpacked(value),)
+
+    def answer(self, call: Call) -> Any:
+        """Returns the last value of a call that is over. CallFailed, NoServer, ValueMismatch."""
+        outcome = call.outcome
+        if isinstance(outcome, Exception):
+            raise outcome
+        value = self.read(outcome)
+        if value is None and call.value is not None:
+            value = self.read(call.value)
+        if value is None:
+            raise CallFailed("the handler ended without a value; a stream may be empty, and is got by `stream`")
+        return value[0]
+
     def stats(self) -> ClientStats:
         program = self.program if self.look() else ""
         return ClientStats(self.begun, len(self.calls), self.late, program)
-
-
-def _last(call: Call) -> Any:
-    """The last value. CallFailed, NoServer."""
-    if call.error is not None:
-        raise call.error
-    try:
-        return call.value
-    except AttributeError:
-        raise CallFailed("the handler ended without a value; a stream may be empty, and is got by `stream`") from None
 
 
 _lines: dict[tuple[int, str, int, int], _Line] = {}
@@ -377,25 +391,31 @@ class Stream(Closing, Generic[R]):
 
     async def _step(self, way: InThread) -> tuple[R] | None:
         """The next reply; None: there are no more."""
+        line, call = self._line, self._call
         try:
-            if self._call is None and not self._closed:
-                self._call = self._line.begin(self._client, self._end, [])
-                self._line.calls[self._call.number] = self._call
-                await self._line.ask(self._call, self._value, way)
-            if self._closed or self._call is None:
-                return None
-            await self._line.wait(self._call, way)
-            if self._call.arrived:
-                return (self._call.arrived.pop(0),)
-            if self._call.error is not None:
-                raise self._call.error
+            if call is None and not self._closed:
+                self._call = call = line.begin(self._client, self._end, [])
+                line.calls[call.number] = call
+                await line.ask(call, self._value, way)
+            while call is not None and not self._closed:
+                await line.wait(call, way)
+                if call.arrived:
+                    value = line.read(call.arrived.pop(0))
+                elif self._closed:
+                    return None
+                elif isinstance(call.outcome, Exception):
+                    raise call.outcome
+                else:
+                    value = line.read(call.outcome)
+                    self.close()
+                if value is not None:
+                    return value
         except ClosedError:
             self.close()
             raise self._client.closed_error() from None
         except BaseException:
             self.close()
             raise
-        self.close()
         return None
 
     def __iter__(self) -> Self:
@@ -418,9 +438,9 @@ class Stream(Closing, Generic[R]):
 
     def close(self) -> None:
         """Cancel what is not over yet. The next step is the end."""
-        self._closed = True
-        if self._call is not None:
-            self._line.leave(self._call)
+        self._closed, call, self._call = True, self._call, None
+        if call is not None:
+            self._line.leave(call)
 
     def __del__(self) -> None:
         if hasattr(self, "_closed"):
@@ -498,11 +518,11 @@ class Client(Closing, Generic[Q, R]):
             if not line.publish(message, lifetime=left if 0.0 < left < math.inf else wire.left_of(call.end)):
                 wire.run(line.ask, call, value, IN_THREAD)
             line.take(WATCH_S if left > WATCH_S else max(left, 0.0))
-            if not call.is_over:
+            if call.outcome is None:
                 wire.run(line.wait, call, IN_THREAD)
             elif line.calls:
                 line.pass_on()
-            answer: R = _last(call)
+            answer: R = line.answer(call)
             return answer
         except BaseException as error:
             line.leave(call)
@@ -519,7 +539,7 @@ class Client(Closing, Generic[Q, R]):
             line.calls[call.number] = call
             await line.ask(call, value, IN_LOOP)
             await line.wait(call, IN_LOOP)
-            answer: R = _last(call)
+            answer: R = line.answer(call)
             return answer
         except ClosedError:
             raise self.closed_error() from None

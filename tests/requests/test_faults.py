@@ -557,7 +557,7 @@ def test_a_line_that_was_not_made_whole_is_an_error_and_no_crash() -> None:
         return None
 
     servers = rtmw.Subscriber("servers", bytes)
-    whole: tuple[Any, ...] = {}, nothing, nothing, servers, None, 1, 2
+    whole: tuple[Any, ...] = {}, nothing, nothing, servers, 1, 2
     half = Line.__new__(Line)
     for use in (lambda: half.take(0.0), lambda: half.begin(None, 1.0, None)):
         with pytest.raises(RuntimeError, match="before its __init__ has ended"):
@@ -574,7 +574,7 @@ def test_a_line_that_was_not_made_whole_is_an_error_and_no_crash() -> None:
 def test_a_line_that_only_its_own_calls_keep_is_collected() -> None:
     class Kept(Line):
         def __init__(self) -> None:
-            super().__init__({}, self.nothing, self.nothing, rtmw.Subscriber("servers", bytes), None, 1, 2)
+            super().__init__({}, self.nothing, self.nothing, rtmw.Subscriber("servers", bytes), 1, 2)
 
         def nothing(self, *_: object) -> None:
             return None
