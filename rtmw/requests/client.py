@@ -67,7 +67,7 @@ class _Line(Line):
 
     def __init__(self, domain: Domain, name: str, request: Envelope, reply: Envelope) -> None:
         self.name, self.domain = name, domain
-        self.kind, self.packed = request.kind, request.packed
+        self.packed = request.packed
         self.wraps = request.unpacked is not None
         """Values of requests do not travel as they are."""
         self._decode, self._unpacked = reply.kind.decode, reply.unpacked
@@ -82,8 +82,6 @@ class _Line(Line):
         """A handler of a signal may call while its thread looks."""
         self._announced = 0, False
         """Who said last that it serves: its identity, and whether it is on another host."""
-        self._types: dict[int, bool] = {}
-        """Whether a type of the region is that of the requests, by the type's number in the region."""
         self._said = 0
         """The sequence of the message by which the server said so."""
         self._uncancelled: set[int] = set()
@@ -100,6 +98,7 @@ class _Line(Line):
             except LimitReached as error:
                 raise wire.limit_reached(name, error) from error
             self._opened = opened.pop_all()
+        self._is_heard = wire.Readers(self.publisher, request.kind, domain).are_there
         self.publish = self.publisher.publish
         takes = self.replies.receive, self.replies.take, self._servers
         super().__init__(self.calls, *takes, self.publisher.identity, wire.UNREAD_MOST)
@@ -138,17 +137,6 @@ class _Line(Line):
         life = region.topic_life(wire.server_topic(self.name))
         rows = shm.living(shm.publishers(region, life)) if life else ()
         return any(is_far or region.identity(row.identity) == identity for row in rows)
-
-    def _is_heard(self) -> bool:
-        """Somebody subscribes to the requests as a server does, or a node; not only what takes any type."""
-        region = self.domain.region
-        life = region.topic_life(wire.request_topic(self.name))
-        rows = shm.living(shm.subscribers(region, life)) if life else []
-        if any(row.type not in self._types for row in rows):
-            kind = self.kind
-            known = region.types().items()
-            self._types |= {life: type == (kind.name, kind.description) for life, type in known}
-        return any(self._types.get(row.type, False) for row in rows)
 
     def why_none(self) -> str:
         """Why there is no server, as far as that is known."""
@@ -304,7 +292,10 @@ class _Line(Line):
         self.leave(call, CallFailed(told))
 
     def read(self, reply: Any) -> tuple[Any] | None:
-        """Returns the value of a reply; None: it has none. CallFailed, ValueMismatch."""
+        """Returns the value of what a call has got; None: it has none. Raises what it is instead, CallFailed and
+        ValueMismatch."""
+        if isinstance(reply, Exception):
+            raise reply
         _, _, flags, text, value = self._decode(reply)
         if flags & FAILED:
             raise CallFailed(text)
@@ -312,10 +303,7 @@ class _Line(Line):
 
     def answer(self, call: Call) -> Any:
         """Returns the last value of a call that is over. CallFailed, NoServer, ValueMismatch."""
-        outcome = call.outcome
-        if isinstance(outcome, Exception):
-            raise outcome
-        value = self.read(outcome)
+        value = self.read(call.outcome)
         if value is None and call.value is not None:
             value = self.read(call.value)
         if value is None:
@@ -403,8 +391,6 @@ class Stream(Closing, Generic[R]):
                     value = line.read(call.arrived.pop(0))
                 elif self._closed:
                     return None
-                elif isinstance(call.outcome, Exception):
-                    raise call.outcome
                 else:
                     value = line.read(call.outcome)
                     self.close()

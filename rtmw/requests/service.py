@@ -19,11 +19,12 @@ import weakref
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import ExitStack, suppress
+from contextvars import Context, copy_context
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from time import monotonic
-from typing import Any, Final, Generic, TypeVar, overload
+from typing import Any, Final, Generic, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 from rtmw import shm
 from rtmw.closing import Closing
@@ -35,7 +36,18 @@ from rtmw.profiles import STATUS
 from rtmw.publisher import Publisher
 from rtmw.qos import is_whole
 from rtmw.requests import wire
-from rtmw.requests.wire import CANCEL, FAILED, IN_LOOP, IN_THREAD, LAST, SERVER, InThread, Message, left_of, taken
+from rtmw.requests.wire import (
+    CANCEL,
+    FAILED,
+    IN_LOOP,
+    IN_THREAD,
+    LAST,
+    SERVER,
+    InThread,
+    Message,
+    Readers,
+    left_of,
+)
 from rtmw.subscriber import Subscriber, is_async
 from rtmw.types import ANY
 
@@ -90,28 +102,17 @@ class ServiceStats:
 class _Client:
     """The way back to one client process."""
 
-    def __init__(self, publisher: Publisher[Any], region: shm.Region) -> None:
-        self.publisher, self._region, self._life = publisher, region, region.topic_life(publisher.topic)
-        self.publish = publisher.publish
-        self._looked: tuple[int, int] | None = None
-        self._is_read = False
-        self.has_met = False
+    is_left = False
+    """Its reader was not there at the last tick."""
+    is_full = False
+    """It had no room the last time: the next reply only tries."""
+
+    def __init__(self, publisher: Publisher[Any], readers: Readers) -> None:
+        self.publisher, self.publish, self.is_there = publisher, publisher.publish, readers.are_there
         self.has_met = self.is_there()
         """Its reader has been there."""
-        self.is_left = False
-        """It was not there at the last tick."""
-        self.is_full = False
-        """It had no room the last time: the next reply only tries."""
         self.owed: deque[tuple[Message, float]] = deque(maxlen=wire.UNREAD_MOST)
         """Last replies that had no room, and until when somebody waits for them."""
-
-    def is_there(self) -> bool:
-        """Its reader is, or the node that reads for it; not only who takes any type, as a recorder does."""
-        looked = self.publisher.subscribers, self._region.endpoints_fingerprint()
-        if looked != self._looked:
-            rows = shm.living(shm.subscribers(self._region, self._life)) if looked[0] else ()
-            self._looked, self._is_read = looked, any(row.type != shm.TYPE_ANY for row in rows)
-        return self._is_read
 
     def is_gone(self) -> bool:
         """Whether the client's reader was there, and is no more."""
@@ -139,6 +140,14 @@ class _Call(wire.Within):
     """When it is looked next whether the client is there; 0: it was not asked yet."""
 
 
+class _Options(TypedDict, total=False):
+    workers: int
+    domain: int | Domain | None
+
+
+Handler: TypeAlias = Callable[[Q], R | Iterator[R] | Awaitable[R] | AsyncIterator[R]]
+
+
 class Service(Closing, Generic[Q, R]):
     """Answers the requests under a name, which one program of a domain and its hosts does at a time.
 
@@ -157,14 +166,7 @@ class Service(Closing, Generic[Q, R]):
 
     @overload
     def __init__(
-        self,
-        name: str,
-        handler: Callable[[Q], R | Iterator[R] | Awaitable[R] | AsyncIterator[R]],
-        *,
-        request: type[Q],
-        reply: type[R],
-        workers: int = 1,
-        domain: int | Domain | None = None,
+        self, name: str, handler: Handler[Q, R], *, request: type[Q], reply: type[R], **options: Unpack[_Options]
     ) -> None: ...
     @overload
     def __init__(
@@ -174,8 +176,7 @@ class Service(Closing, Generic[Q, R]):
         *,
         request: Any = ...,
         reply: Any = ...,
-        workers: int = 1,
-        domain: int | Domain | None = None,
+        **options: Unpack[_Options],
     ) -> None: ...
 
     def __init__(
@@ -219,7 +220,13 @@ class Service(Closing, Generic[Q, R]):
             self._open(opened)
             self._opened = opened.pop_all()
         self._domain.adopt(self)
-        self._begin()
+        if self._loop is not None:
+            self._add_task(self._take_requests(), copy_context())
+        work = weakref.ref(self), self._turn, self._stopped
+        for _ in range(self._workers if self._loop is None else 0):
+            thread = threading.Thread(target=_serve, args=work, name=f"rtmw {name}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
 
     # Opening and closing.
 
@@ -280,16 +287,6 @@ class Service(Closing, Generic[Q, R]):
         others = [region.identity(row.identity) for row in shm.living(shm.publishers(region, life))]
         is_there = any(one != self._identity and (sample._pid == 0 or one == sample.publisher) for one in others)
         return who if is_there else None
-
-    def _begin(self) -> None:
-        if self._loop is not None:
-            self._add_task(self._serve_async())
-            return
-        work = weakref.ref(self), self._turn, self._stopped
-        for _ in range(self._workers):
-            thread = threading.Thread(target=_serve, args=work, name=f"rtmw {self.name}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
 
     def close(self) -> None:
         """Serve no more: clients that wait get NoServer. Waits for a handler that runs in a thread, unless called from
@@ -362,7 +359,7 @@ class Service(Closing, Generic[Q, R]):
         if monotonic() >= self._tidy_s:
             self._tidy()
         found = False
-        while len(self._waiting) < wire.UNREAD_MOST and (sample := taken(self._requests, self._lapsed)) is not None:
+        while len(self._waiting) < wire.UNREAD_MOST and (sample := self._requests.take()) is not None:
             found = True
             if (call := self._accept(sample)) is not None:
                 self._waiting.append(call)
@@ -397,11 +394,15 @@ class Service(Closing, Generic[Q, R]):
         except RtmwError as error:
             log.warning("service %r cannot answer a client: %s", self.name, error)
             return None
-        self._clients[number] = client = _Client(publisher, self._domain.region)
+        self._clients[number] = client = _Client(publisher, Readers(publisher, self._reply.kind, self._domain))
         return client
 
-    def _lapsed(self, error: LeaseExpired) -> None:
-        log.warning("service %r: %s", self.name, error)
+    def _note(self, error: Exception) -> None:
+        """Log what the taking of requests has raised."""
+        if isinstance(error, LeaseExpired):
+            log.warning("service %r: %s", self.name, error)
+        elif not isinstance(error, ClosedError):
+            log.error("service %r goes on after an error of its own", self.name, exc_info=error)
 
     def _add(self, what: str) -> None:
         with self._books:
@@ -430,14 +431,16 @@ class Service(Closing, Generic[Q, R]):
 
     def _ended(self, call: _Call, message: Message, was_sent: bool) -> None:
         """Count how a call has ended. What its client has no room for is kept, or that it was given up."""
+        what = "unread"
         if was_sent:
-            return self._add("failed" if message[2] & FAILED else "served")
-        if call.client.has_met:
+            what = "failed" if message[2] & FAILED else "served"
+        elif call.client.has_met:
             if not message[2] & LAST:
                 told = f"the client left {wire.UNREAD_MOST} replies unread, and the call was given up"
                 message = *call.key, LAST | FAILED, told, None
             call.client.owed.append((message, call.end))
-        return self._add("unread")
+        with self._books:
+            self._count[what] += 1
 
     def _tidy(self) -> None:
         """Let go of calls that nobody waits for any more, since behind those that wait may be a cancellation, and of
@@ -445,10 +448,7 @@ class Service(Closing, Generic[Q, R]):
         self._tidy_s = monotonic() + TICK_S
         if self._tidy_s >= self._say_s:
             self._say()
-        for _ in range(len(self._waiting)):
-            call = self._waiting.popleft()
-            if self._is_wanted(call):
-                self._waiting.append(call)
+        self._waiting = deque(filter(self._is_wanted, list(self._waiting)))
         for call in list(self._calls.values()):
             if call.task is not None and self._fate(call):
                 call.task.cancel()
@@ -473,68 +473,41 @@ class Service(Closing, Generic[Q, R]):
 
     # How a call is served, in a thread or in a task.
 
-    def _run(self, call: _Call) -> None:
-        """In a thread. What is answered at once needs no coroutine."""
-        token = wire.serving.set(call)
+    async def _answer(self, call: _Call, way: InThread) -> None:
+        """Serve a call, and count how it ends."""
         try:
             try:
                 if call.refusal is not None:
                     raise call.refusal
                 made = self._handler(call.value)
-                if hasattr(made, "__next__"):
-                    return wire.run(self._stream, call, made, IN_THREAD)
+                if hasattr(made, way.step):
+                    return await self._stream(call, made, way)
+                if way is IN_LOOP:
+                    made = await made
                 client, (number, call_number) = call.client, call.key
                 packed = self._packed(made) if made is None or self._wraps else made
                 message = number, call_number, LAST, "", packed
-                if client.has_met and not client.is_full and not client.owed:
+                if way is IN_THREAD and client.has_met and not client.is_full and not client.owed:  # the quick way
                     left = call.end - monotonic()
                     sent = client.publish(message, lifetime=left if 0.0 < left < math.inf else left_of(call.end))
                     client.is_full = not sent
                 else:
-                    sent = wire.run(self._send, call, message, IN_THREAD)
+                    sent = await self._send(call, message, way)
             except BaseException as error:  # SystemExit too, with which Python ends a thread in silence
-                message = self._failure(call, error)
-                sent = wire.run(self._send, call, message, IN_THREAD)
-            self._ended(call, message, sent)
-        except BaseException:
-            self._note_silence()
-        finally:
-            self._let_go(call)
-            wire.serving.reset(token)
-
-    async def _run_async(self, call: _Call) -> None:
-        wire.serving.set(call)
-        try:
-            try:
-                if call.refusal is not None:
-                    raise call.refusal
-                made = self._handler(call.value)
-                if hasattr(made, "__anext__"):
-                    return await self._stream(call, made, IN_LOOP)
-                message = *call.key, LAST, "", self._packed(await made)
-                sent = await self._send(call, message, IN_LOOP)
-            except BaseException as error:
-                if isinstance(error, asyncio.CancelledError) and self._fate(call):
+                if way is IN_LOOP and isinstance(error, asyncio.CancelledError) and self._fate(call):
                     raise
                 message = self._failure(call, error)
-                sent = await self._send(call, message, IN_LOOP)
+                sent = await self._send(call, message, way)
             self._ended(call, message, sent)
-        except asyncio.CancelledError:  # its task is, which counts it when it ends
-            raise
-        except BaseException:
-            self._note_silence()
+        except BaseException as error:
+            if way is IN_LOOP and isinstance(error, asyncio.CancelledError):
+                raise  # its task is cancelled, which counts it when it ends
+            if not self._stopped.is_set():
+                log.exception("service %r: a call has ended, and its client is not told", self.name)
+            self._add("failed")
         finally:
-            self._let_go(call)
-
-    def _note_silence(self) -> None:
-        """A reply that says why there is none cannot be sent either."""
-        if not self._stopped.is_set():
-            log.exception("service %r: a call has ended, and its client is not told", self.name)
-        self._add("failed")
-
-    def _let_go(self, call: _Call) -> None:
-        call.is_over = True
-        self._calls.pop(call.key, None)
+            call.is_over = True
+            self._calls.pop(call.key, None)
 
     async def _stream(self, call: _Call, steps: Any, way: InThread) -> None:
         was_sent, fate, message = True, "", (*call.key, LAST, "", None)
@@ -576,68 +549,56 @@ class Service(Closing, Generic[Q, R]):
 
     # In threads.
 
-    def _note_fault(self) -> None:
-        log.exception("service %r goes on after an error of its own", self.name)
-
     def _next(self) -> _Call | None:
         """A call to serve, for the thread that has the turn; None: there was none for TICK_S."""
         try:
             self._look()
-            call = self._next_waiting()
-            return call if call is not None else self._accept(self._requests.receive(TICK_S))
+            call = self._next_waiting() if self._waiting else None
+            return call or self._accept(self._requests.receive(TICK_S))
         except TimeoutError:
             return None
-        except LeaseExpired as error:
-            self._lapsed(error)
         except Exception as error:
-            if not isinstance(error, ClosedError):
-                self._note_fault()
+            self._note(error)
             self._stopped.wait(TICK_S)
-        return None
+            return None
 
     def _look_between(self) -> None:
         """Take requests while a generator runs, for there may be cancellations among them."""
         if self._turn.acquire(blocking=False):
             try:
                 self._look()
-            except ClosedError:
-                return
-            except Exception:
-                self._note_fault()
+            except Exception as error:
+                self._note(error)
             finally:
                 self._turn.release()
 
     # In tasks of an event loop.
 
-    def _add_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _add_task(self, work: Coroutine[Any, Any, None], context: Context) -> asyncio.Task[None]:
         assert self._loop is not None
-        task = self._loop.create_task(work, name=f"rtmw {self.name}")
+        task = self._loop.create_task(work, name=f"rtmw {self.name}", context=context)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _serve_async(self) -> None:
+    async def _take_requests(self) -> None:
         """Take requests until the service is closed, which it is when its loop ends: nobody serves them any more."""
         try:
             while not self._stopped.is_set():
                 try:
-                    await self._take_async()
+                    found = self._look()
+                    if len(self._waiting) >= wire.UNREAD_MOST:
+                        await asyncio.sleep(TICK_S)
+                    elif not found:
+                        await IN_LOOP.arrival(self._requests, TICK_S)
+                    self._start()
                 except ClosedError:
                     return
-                except Exception:
-                    self._note_fault()
+                except Exception as error:
+                    self._note(error)
                     await asyncio.sleep(TICK_S)
         finally:
             self.close()
-
-    async def _take_async(self) -> None:
-        """Take what is there, or comes soon."""
-        found = self._look()
-        if len(self._waiting) >= wire.UNREAD_MOST:
-            await asyncio.sleep(TICK_S)
-        elif not found:
-            await IN_LOOP.arrival(self._requests, TICK_S)
-        self._start()
 
     def _start(self) -> None:
         """Serve what waits with the workers that are free."""
@@ -645,7 +606,9 @@ class Service(Closing, Generic[Q, R]):
             call = self._next_waiting()
             if call is None:
                 return
-            call.task = self._add_task(self._run_async(call))
+            context = copy_context()
+            context.run(wire.serving.set, call)
+            call.task = self._add_task(self._answer(call, IN_LOOP), context)
             call.task.add_done_callback(partial(self._end_task, call))
 
     def _end_task(self, call: _Call, task: asyncio.Task[None]) -> None:
@@ -663,13 +626,16 @@ def _serve(of: weakref.ref[Service[Any, Any]], turn: threading.Lock, stopped: th
         turn.acquire()  # `with` takes three times as long; no signal's handler runs in these threads
         try:
             service = of()
-            call = None if service is None or stopped.is_set() else service._next()
+            call = None if service is None else service._next()
         finally:
             turn.release()
         if service is None:
             return
         if call is not None:
-            service._run(call)
+            token = wire.serving.set(call)
+            for _ in service._answer(call, IN_THREAD).__await__():  # it is never suspended
+                pass
+            wire.serving.reset(token)
         del service, call  # its value is not kept until the next one comes
 
 

@@ -19,7 +19,6 @@ from rtmw import shm
 from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.errors import (
-    LeaseExpired,
     LimitReached,
     MessageError,
     RtmwError,
@@ -227,6 +226,25 @@ def subscriber(topic: str, envelope: Envelope, domain: Domain, **options: Any) -
     return cast("Subscriber[Any]", made)
 
 
+class Readers:
+    """Who reads what a publisher publishes; a program that takes any type, as a recorder does, is none."""
+
+    def __init__(self, publisher: Publisher[Any], kind: MessageType, domain: Domain) -> None:
+        self._publisher, self._type, self._region = publisher, (kind.name, kind.description), domain.region
+        self._life = self._region.topic_life(publisher.topic)
+        self._looked: tuple[int, int] | None = None
+        self._found = False
+
+    def are_there(self) -> bool:
+        """A server or client does, or the node that reads for it."""
+        looked = self._publisher.subscribers, self._region.endpoints_fingerprint()
+        if looked != self._looked:
+            rows = shm.living(shm.subscribers(self._region, self._life)) if looked[0] else ()
+            types = self._region.types() if rows else {}
+            self._looked, self._found = looked, any(types.get(row.type) == self._type for row in rows)
+        return self._found
+
+
 def end_of(timeout: float | None, now: float) -> float:
     """Until when a call is waited for that begins now, on the monotonic clock. Within a handler no longer than the call
     is that it serves; where neither has a limit, for as long as REQUEST says: so services that call each other in a
@@ -257,11 +275,11 @@ def limit_reached(name: str, error: LimitReached) -> LimitReached:
     )
 
 
-Lapsed = Callable[[LeaseExpired], object]
-
-
 class InThread:
     """How a thread waits: in coroutines that never suspend, so that threads and tasks share what is built on these."""
+
+    step = "__next__"
+    """The method that a handler's generator has."""
 
     async def publish(self, publisher: Publisher[Any], message: Any, end: float) -> bool:
         return publisher.publish(message, lifetime=left_of(end))
@@ -272,6 +290,8 @@ class InThread:
 
 class InLoop(InThread):
     """How a task of an event loop waits."""
+
+    step = "__anext__"
 
     async def publish(self, publisher: Publisher[Any], message: Any, end: float) -> bool:
         return await publisher.publish_async(message, lifetime=left_of(end))
@@ -286,15 +306,6 @@ class InLoop(InThread):
         from asyncio import sleep
 
         await sleep(seconds)
-
-
-def taken(subscriber: Subscriber[Any], lapsed: Lapsed) -> shm.Sample[Any] | None:
-    """What is there; a lease that ran out is told."""
-    try:
-        return subscriber.take()
-    except LeaseExpired as error:
-        lapsed(error)
-        return None
 
 
 IN_THREAD: Final = InThread()

@@ -17,6 +17,7 @@ import pytest
 
 import rtmw
 from rtmw.requests import client as calling
+from rtmw.requests import wire
 from tests.bus import LONG, eventually
 from tests.requests.common import Goal, client, double, service
 
@@ -140,7 +141,7 @@ def test_a_stream_keeps_its_order_though_a_handler_of_a_signal_calls_while_a_val
 
 def test_a_handler_of_a_signal_may_call_while_its_thread_looks_for_a_server() -> None:
     def call(frame: FrameType, event: str, _: object) -> None:
-        if frame.f_code is calling._Line._is_heard.__code__ and event == "call":
+        if frame.f_code is wire.Readers.are_there.__code__ and event == "call":
             sys.setprofile(None)
             with suppress(rtmw.NoServer):
                 caller.call(Goal(1), timeout=LONG)
