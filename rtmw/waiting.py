@@ -306,22 +306,25 @@ def _tell(reader: Reader | None, what: Callable[[Reader], None]) -> None:
         reader.tell(what)
 
 
-Readers = weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Reader]
+Readers = weakref.WeakSet[Reader]
+"""Those of one attachment. A loop that was closed keeps none, whatever waits there."""
 _lock = threading.Lock()
 _readers: weakref.WeakKeyDictionary[shm.Region, Readers] = weakref.WeakKeyDictionary()
 
 
 def _all(readers: Readers) -> list[Reader]:
     with _lock:
-        return list(readers.values())
+        return list(readers)
 
 
 def _new_reader(region: shm.Region, loop: asyncio.AbstractEventLoop) -> Reader:
     with _lock:
-        loops = _readers.setdefault(region, weakref.WeakKeyDictionary())
-        reader = loops.get(loop)
-        if reader is None:
-            reader = loops[loop] = Reader(region, loop, loops)
+        siblings = _readers.setdefault(region, weakref.WeakSet())
+        for reader in list(siblings):
+            if reader.serves(loop):
+                return reader
+        reader = Reader(region, loop, siblings)
+        siblings.add(reader)
         return reader
 
 

@@ -362,6 +362,28 @@ def test_a_loop_that_was_used_can_be_forgotten(domain: rtmw.Domain) -> None:
     assert gone() is None
 
 
+@pytest.mark.parametrize("factory", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_task_that_waits_in_a_loop_that_was_closed_keeps_neither_it_nor_the_attachment(
+    domain_id: int, factory: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    async def leave() -> tuple[weakref.ref[object], weakref.ref[object]]:
+        domain = rtmw.Domain(domain_id)
+        subscriber = rtmw.Subscriber("pump", domain=domain)
+        task: asyncio.Future[rtmw.Sample[bytes]] = asyncio.ensure_future(anext(subscriber))
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+        while subscriber._reader() is None:
+            await asyncio.sleep(0.005)
+        return weakref.ref(domain.region), weakref.ref(asyncio.get_running_loop())
+
+    rtmw.Domain.unlink(domain_id)  # the region of the fixture stays; this test has its own
+    loop = factory()
+    region, closed = loop.run_until_complete(leave())
+    loop.close()
+    del loop
+    gc.collect()
+    assert (region(), closed()) == (None, None)
+
+
 def test_fileno_and_async_iteration_can_be_used_on_one_subscriber(run: Run) -> None:
     async def main() -> None:
         publisher, subscriber = rtmw.Publisher("t"), rtmw.Subscriber("t")
