@@ -6,13 +6,13 @@
 #include "../shm/_core.h"
 
 enum { ADDRESS = 4, STAMP = 22, SUM = 3, HEAD = 36, ANSWERED = STAMP + SUM, SUM_AT = 2 * ADDRESS + STAMP };
-enum { END = '\n', CR = '\r', FORMS = 2, NAMES = 8 };
+enum { END = '\n', CR = '\r', NAMES = 8 };
 enum { OWN = 16, LENGTH = 4, HEAD_ROW = HEAD - 1, BARE = OWN - LENGTH + HEAD_ROW, NO_PRIORITY = 255 };
 
-static const char NAME_OF_FORM[FORMS + 1] = "AB";
-
 typedef struct {
-    PyObject *names[NAMES]; /* those of NAMES_OF_FRAME */
+    PyObject *names[NAMES]; /* those of FIELDS */
+    PyTypeObject *frame, *packet;
+    PyObject *kinds, *error; /* a tuple of Kind, and FrameError */
 } FramesState;
 
 /* The attributes of a Frame, and where the bytes of the first six stand in its head; below 0: counted from its end. */
@@ -37,34 +37,18 @@ static uint64_t sum_of(const char *bytes, Py_ssize_t size)
     return total;
 }
 
-/* The checksum in one of its forms. `total`: the sum of all other bytes. */
+/* The checksum in its form A or B. `total`: the sum of all other bytes. */
 static void put_sum(char *into, uint64_t total, int form)
 {
-    if (NAME_OF_FORM[form] == 'A') {
-        for (int i = 0; i < SUM; i++) into[i] = (char)(total >> (8 * (SUM - 1 - i)));
-        return;
-    }
-    for (int i = SUM - 1; i >= 0; i--, total /= 10) into[i] = (char)('0' + total % 10);
+    for (int i = SUM - 1; i >= 0; i--, total = form == 'A' ? total >> 8 : total / 10)
+        into[i] = (char)(form == 'A' ? total : '0' + total % 10);
 }
 
-/* A form by its name; -1: there is none of that name. */
+/* A form by its name; 0: there is none of that name. */
 static int form_of(PyObject *name)
 {
-    for (int form = 0; form < FORMS; form++) {
-        char text[] = {NAME_OF_FORM[form], 0};
-        if (PyUnicode_Check(name) && !PyUnicode_CompareWithASCIIString(name, text)) return form;
-    }
-    return -1;
-}
-
-static PyObject *frames_checksums(PyObject *module, PyObject *number)
-{
-    (void)module;
-    char sums[FORMS][SUM];
-    unsigned long long total = PyLong_AsUnsignedLongLong(number);
-    if (total == (unsigned long long)-1 && PyErr_Occurred()) return NULL;
-    for (int form = 0; form < FORMS; form++) put_sum(sums[form], total, form);
-    return Py_BuildValue("(y#y#)", sums[0], (Py_ssize_t)SUM, sums[1], (Py_ssize_t)SUM);
+    Py_UCS4 form = PyUnicode_Check(name) && PyUnicode_GET_LENGTH(name) == 1 ? PyUnicode_READ_CHAR(name, 0) : 0;
+    return form == 'A' || form == 'B' ? (int)form : 0;
 }
 
 /* total_of(head, data) */
@@ -80,17 +64,16 @@ static PyObject *frames_total_of(PyObject *module, PyObject *const *args, Py_ssi
 
 /* ---- frames ---- */
 
-/* Takes the references to `head` and `data`, each of which may be NULL: then, where memory is short, and for a class that
- * makes no objects, NULL. */
-static PyObject *frame_of(const FramesState *state, PyTypeObject *made, PyObject *head, PyObject *data)
+/* Takes the references to `head` and `data`, each of which may be NULL: then, and where memory is short, NULL. */
+static PyObject *frame_of(const FramesState *state, PyObject *head, PyObject *data)
 {
     PyObject *nothing = PyTuple_New(0), *frame = NULL;
-    if (!made->tp_new)
-        PyErr_Format(PyExc_TypeError, "objects of %s cannot be made", made->tp_name);
+    if (!state->frame)
+        PyErr_SetString(PyExc_RuntimeError, "begin has not said what a frame is");
     else if (head && data && nothing)
-        frame = made->tp_new(made, nothing, NULL);
+        frame = state->frame->tp_new(state->frame, nothing, NULL);
     for (int i = 0; frame && i < NAMES; i++) {
-        Py_ssize_t size = PyBytes_GET_SIZE(head), at = FIELDS[i].from < 0 ? size + FIELDS[i].from : FIELDS[i].from;
+        Py_ssize_t at = FIELDS[i].from < 0 ? HEAD_ROW + FIELDS[i].from : FIELDS[i].from;
         PyObject *value = i == NAMES - 2   ? Py_NewRef(head)
                           : i == NAMES - 1 ? Py_NewRef(data)
                                            : PyBytes_FromStringAndSize(PyBytes_AS_STRING(head) + at, FIELDS[i].size);
@@ -103,14 +86,14 @@ static PyObject *frame_of(const FramesState *state, PyTypeObject *made, PyObject
     return frame;
 }
 
-/* frame_of(made, head, data) */
+/* frame_of(head, data) */
 static PyObject *frames_frame_of(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
-    if (count != 3 || !PyType_Check(args[0]) || !PyBytes_Check(args[1]) || !PyBytes_Check(args[2]))
-        return PyErr_Format(PyExc_TypeError, "frame_of(class, head, data)");
-    if (PyBytes_GET_SIZE(args[1]) != HEAD_ROW)
-        return PyErr_Format(PyExc_ValueError, "a head of %zd bytes; it has %d", PyBytes_GET_SIZE(args[1]), HEAD_ROW);
-    return frame_of(PyModule_GetState(module), (PyTypeObject *)args[0], Py_NewRef(args[1]), Py_NewRef(args[2]));
+    if (count != 2 || !PyBytes_Check(args[0]) || !PyBytes_Check(args[1]))
+        return PyErr_Format(PyExc_TypeError, "frame_of(head, data)");
+    if (PyBytes_GET_SIZE(args[0]) != HEAD_ROW)
+        return PyErr_Format(PyExc_ValueError, "a head of %zd bytes; it has %d", PyBytes_GET_SIZE(args[0]), HEAD_ROW);
+    return frame_of(PyModule_GetState(module), Py_NewRef(args[0]), Py_NewRef(args[1]));
 }
 
 /* pack(head, data, checksum, header, answer, longest): None: it fits no frame. The head may have a checksum of any
@@ -129,7 +112,7 @@ static PyObject *frames_pack(PyObject *module, PyObject *const *args, Py_ssize_t
         return PyErr_Format(PyExc_ValueError, "a head of %zd bytes, or a header %ld", last + 2 - head, header);
     Py_ssize_t read = PyBytes_GET_SIZE(args[4]) == 1 && *last == *PyBytes_AS_STRING(args[4]) ? ANSWERED : 0;
     int form = form_of(args[2]);
-    if (form < 0 || size < read || size > longest - HEAD - 1 || memchr(data + read, END, (size_t)(size - read)))
+    if (!form || size < read || size > longest - HEAD - 1 || memchr(data + read, END, (size_t)(size - read)))
         Py_RETURN_NONE;
     PyObject *raw = PyBytes_FromStringAndSize(NULL, HEAD + size + 1);
     if (!raw) return NULL;
@@ -146,27 +129,27 @@ static PyObject *frames_pack(PyObject *module, PyObject *const *args, Py_ssize_t
 
 /* ---- what has come ---- */
 
-typedef struct {
-    PyObject_HEAD
-    FramesState *state;
-    PyObject *kept;     /* the arguments, of which all that is borrowed stays */
-    PyTypeObject *made; /* Frame */
-    char *rest;         /* of a frame that has not come whole; NULL: nothing has */
-    Py_ssize_t size, longest;
-    bool is_fed; /* `feed` is on its way, which calls Python */
-    /* of the frame of the paper */
-    PyObject *bad;
-    int form; /* of checksums; -1: the first frame says which */
-    int header, answer;
-    Py_ssize_t looked; /* no line feed is before this place, behind what is read by position */
-    bool is_lost;      /* what comes up to the next line feed belongs to nothing */
-    /* of the second format */
-    PyTypeObject *packet;
-    PyObject *kinds, *crc, *error; /* crc: None, or what computes it */
-} Splitter;
+typedef struct Splitter Splitter;
 
 /* A frame that begins at `at` goes to `found`, or nothing does; where to go on. `at`: more has to come. -1: an exception. */
 typedef Py_ssize_t step(Splitter *, const char *bytes, Py_ssize_t at, Py_ssize_t size, PyObject *found);
+
+struct Splitter {
+    PyObject_HEAD
+    const FramesState *state;
+    step *next; /* of its format */
+    PyObject *
+        told; /* what counts the places with no frame of the paper; of the second format: None, or what computes CRCs */
+    char *rest; /* of a frame that has not come whole; NULL: nothing has */
+    Py_ssize_t size, longest;
+    bool is_fed; /* `feed` is on its way, which calls Python */
+    /* of the frame of the paper */
+    int form; /* of checksums; 0: the first frame says which */
+    int header;
+    unsigned char answer;
+    bool is_lost;      /* what comes up to the next line feed belongs to nothing */
+    Py_ssize_t looked; /* no line feed is before this place, behind what is read by position */
+};
 
 /* Keeps what lies behind `at`. false: there is no memory. */
 static bool keep(Splitter *self, const char *bytes, Py_ssize_t at, Py_ssize_t size)
@@ -194,18 +177,18 @@ static const char *joined(Splitter *self, const Py_buffer *data)
 }
 
 /* An exception leaves all bytes where they are. */
-static PyObject *fed(Splitter *self, PyObject *given, step *next)
+static PyObject *Splitter_feed(PyObject *object, PyObject *given)
 {
+    Splitter *self = (Splitter *)object;
     Py_buffer data;
-    if (self->is_fed || !self->kept)
-        return PyErr_Format(PyExc_RuntimeError, "%s",
-                            self->kept ? "feed calls itself" : "feed before __init__ has ended");
+    if (self->is_fed || !self->next)
+        return PyErr_Format(PyExc_RuntimeError, "feed %s", self->next ? "calls itself" : "before __init__ has ended");
     if (PyObject_GetBuffer(given, &data, PyBUF_SIMPLE)) return NULL;
     PyObject *found = PyList_New(0);
     const char *bytes = found ? joined(self, &data) : NULL;
     Py_ssize_t at = 0, after = 0, size = self->rest ? self->size : data.len;
     self->is_fed = true;
-    while (bytes && (after = next(self, bytes, at, size, found)) > at) at = after;
+    while (bytes && (after = self->next(self, bytes, at, size, found)) > at) at = after;
     self->is_fed = false;
     if (bytes && !keep(self, bytes, after < 0 ? 0 : at, size)) after = -1;
     self->looked = self->looked > at ? self->looked - at : 0;
@@ -228,15 +211,9 @@ static Py_ssize_t skip(Splitter *self, const char *bytes, Py_ssize_t at, Py_ssiz
 /* The frame that begins here is none. */
 static Py_ssize_t lose(Splitter *self, const char *cause, const char *bytes, Py_ssize_t at, Py_ssize_t size)
 {
-    PyObject *key = PyUnicode_FromString(cause), *one = PyLong_FromLong(1);
-    PyObject *before = key ? PyObject_GetItem(self->bad, key) : NULL;
-    PyObject *count = before && one ? PyNumber_Add(before, one) : NULL;
-    bool is_counted = count && !PyObject_SetItem(self->bad, key, count);
-    Py_XDECREF(key);
-    Py_XDECREF(one);
-    Py_XDECREF(before);
-    Py_XDECREF(count);
-    return is_counted ? skip(self, bytes, at, size) : -1;
+    PyObject *counted = PyObject_CallMethod(self->told, "update", "([s])", cause);
+    Py_XDECREF(counted);
+    return counted ? skip(self, bytes, at, size) : -1;
 }
 
 /* Bytes at the end of a frame that are no data; 0: its checksum is wrong. A CR before the line feed goes if the sum is
@@ -247,11 +224,11 @@ static int end_of(Splitter *self, const char *raw, Py_ssize_t size)
     uint64_t total = sum_of(raw, size) - sum_of(said, SUM);
     for (int end = 1; end <= 2; end++, total -= CR) {
         if (end == 2 && (raw[size - 2] != CR || size < HEAD + 2)) break;
-        for (int form = 0; form < FORMS; form++) {
+        for (const char *form = "AB"; *form; form++) {
             char sum[SUM];
-            put_sum(sum, total, form);
-            if ((self->form != -1 && self->form != form) || memcmp(sum, said, SUM)) continue;
-            self->form = form;
+            put_sum(sum, total, *form);
+            if ((self->form && self->form != *form) || memcmp(sum, said, SUM)) continue;
+            self->form = *form;
             return end;
         }
     }
@@ -278,16 +255,11 @@ static Py_ssize_t paper_step(Splitter *self, const char *bytes, Py_ssize_t at, P
     if (!behind) return lose(self, "wrong checksum", bytes, at, size);
     PyObject *head = PyBytes_FromStringAndSize(bytes + at + 1, HEAD_ROW);
     PyObject *body = PyBytes_FromStringAndSize(bytes + at + HEAD, whole - HEAD - behind);
-    PyObject *frame = frame_of(self->state, self->made, head, body);
+    PyObject *frame = frame_of(self->state, head, body);
     bool is_kept = frame && !PyList_Append(found, frame);
     Py_XDECREF(frame);
     self->looked = 0;
     return is_kept ? at + whole : -1;
-}
-
-static PyObject *Splitter_feed(PyObject *self, PyObject *argument)
-{
-    return fed((Splitter *)self, argument, paper_step);
 }
 
 /* ---- the second format ---- */
@@ -302,13 +274,14 @@ static uint64_t number_at(const char *bytes, int size)
 /* false: an exception is set. */
 static bool has_right_crc(const Splitter *self, const char *raw, Py_ssize_t size)
 {
-    PyObject *bytes = PyBytes_FromStringAndSize(raw, size), *crc = bytes ? PyObject_CallOneArg(self->crc, bytes) : NULL;
+    PyObject *bytes = PyBytes_FromStringAndSize(raw, size),
+             *crc = bytes ? PyObject_CallOneArg(self->told, bytes) : NULL;
     unsigned long long is = crc ? PyLong_AsUnsignedLongLong(crc) : 0;
     Py_XDECREF(bytes);
     Py_XDECREF(crc);
     if (PyErr_Occurred()) return false;
     if (is != number_at(raw + size, LENGTH))
-        PyErr_SetString(self->error, "a frame with a wrong CRC: it was changed on its way");
+        PyErr_SetString(self->state->error, "a frame with a wrong CRC: it was changed on its way");
     return is == number_at(raw + size, LENGTH);
 }
 
@@ -317,17 +290,18 @@ static PyObject *packet_of(const Splitter *self, const char *raw, Py_ssize_t siz
 {
     int kind = (unsigned char)raw[LENGTH], priority = (unsigned char)raw[LENGTH + 1];
     unsigned zero = (unsigned)number_at(raw + LENGTH + 2, 2);
-    if (zero || kind < 1 || kind > PyTuple_GET_SIZE(self->kinds))
-        return PyErr_Format(self->error, "a frame of kind %d with %u behind it; this side knows kinds 1 to %zd, with 0",
-                            kind, zero, PyTuple_GET_SIZE(self->kinds));
+    if (zero || kind < 1 || kind > PyTuple_GET_SIZE(self->state->kinds))
+        return PyErr_Format(self->state->error,
+                            "a frame of kind %d with %u behind it; this side knows kinds 1 to %zd, with 0", kind, zero,
+                            PyTuple_GET_SIZE(self->state->kinds));
     PyObject *head = PyBytes_FromStringAndSize(raw + OWN, HEAD_ROW);
     PyObject *data = PyBytes_FromStringAndSize(raw + OWN + HEAD_ROW, size - OWN - HEAD_ROW);
-    PyObject *frame = frame_of(self->state, self->made, head, data);
+    PyObject *frame = frame_of(self->state, head, data);
     PyObject *said = priority == NO_PRIORITY ? Py_NewRef(Py_None) : PyLong_FromLong(priority);
-    PyObject *fields = frame && said ? Py_BuildValue("((OOOd))", PyTuple_GET_ITEM(self->kinds, kind - 1), frame, said,
-                                                     (double)number_at(raw + LENGTH + 4, 8) / 1e6)
+    PyObject *fields = frame && said ? Py_BuildValue("((OOOd))", PyTuple_GET_ITEM(self->state->kinds, kind - 1), frame,
+                                                     said, (double)number_at(raw + LENGTH + 4, 8) / 1e6)
                                      : NULL;
-    PyObject *packet = fields ? PyTuple_Type.tp_new(self->packet, fields, NULL) : NULL;
+    PyObject *packet = fields ? PyTuple_Type.tp_new(self->state->packet, fields, NULL) : NULL;
     Py_XDECREF(frame);
     Py_XDECREF(said);
     Py_XDECREF(fields);
@@ -337,10 +311,10 @@ static PyObject *packet_of(const Splitter *self, const char *raw, Py_ssize_t siz
 static Py_ssize_t own_step(Splitter *self, const char *bytes, Py_ssize_t at, Py_ssize_t size, PyObject *found)
 {
     if (size - at < LENGTH) return at;
-    Py_ssize_t behind = self->crc == Py_None ? 0 : LENGTH, length = (Py_ssize_t)number_at(bytes + at, LENGTH);
+    Py_ssize_t behind = self->told == Py_None ? 0 : LENGTH, length = (Py_ssize_t)number_at(bytes + at, LENGTH);
     if (length < BARE + behind || length - BARE - behind > self->longest)
-        return PyErr_Format(self->error, "a frame of length %zd; this side takes data of at most %zd bytes", length,
-                            self->longest),
+        return PyErr_Format(self->state->error, "a frame of length %zd; this side takes data of at most %zd bytes",
+                            length, self->longest),
                -1;
     if (size - at < LENGTH + length) return at;
     const char *raw = bytes + at;
@@ -351,76 +325,37 @@ static Py_ssize_t own_step(Splitter *self, const char *bytes, Py_ssize_t at, Py_
     return is_kept ? at + LENGTH + length : -1;
 }
 
-static PyObject *OwnSplitter_feed(PyObject *self, PyObject *argument)
-{
-    return fed((Splitter *)self, argument, own_step);
-}
-
-/* ---- the types ---- */
+/* ---- the type ---- */
 
 static struct PyModuleDef frames_module;
 
-/* Of both: the arguments stay as long as what is borrowed from them. -1: an exception is set. */
-static int begin(Splitter *self, PyObject *args)
-{
-    if (self->kept) return PyErr_SetString(PyExc_RuntimeError, "a splitter is made once"), -1;
-    self->state = PyModule_GetState(PyType_GetModuleByDef(Py_TYPE((PyObject *)self), &frames_module));
-    self->kept = Py_NewRef(args);
-    return 0;
-}
-
-/* Splitter(made, checksum, header, answer, longest, bad) */
+/* Splitter(longest, bad, checksum, header, answer): of the frame of the paper; Splitter(longest, crc): of the second format.
+ */
 static int Splitter_init(PyObject *object, PyObject *args, PyObject *kwargs)
 {
     Splitter *self = (Splitter *)object;
     (void)kwargs;
-    PyObject *made, *checksum, *bad;
-    int header;
-    unsigned char answer;
-    Py_ssize_t longest;
-    if (!PyArg_ParseTuple(args, "O!OicnO", &PyType_Type, &made, &checksum, &header, &answer, &longest, &bad)) return -1;
-    if (begin(self, args)) return -1;
-    self->made = (PyTypeObject *)made;
-    self->form = form_of(checksum);
-    self->header = header;
-    self->answer = answer;
-    self->longest = longest;
-    self->bad = bad;
-    return 0;
-}
-
-/* OwnSplitter(made, packet, kinds, longest, crc, error) */
-static int OwnSplitter_init(PyObject *object, PyObject *args, PyObject *kwargs)
-{
-    Splitter *self = (Splitter *)object;
-    (void)kwargs;
-    PyObject *made, *packet, *kinds, *crc, *error;
-    Py_ssize_t longest;
-    if (!PyArg_ParseTuple(args, "O!O!O!nOO", &PyType_Type, &made, &PyType_Type, &packet, &PyTuple_Type, &kinds,
-                          &longest, &crc, &error))
-        return -1;
-    if (!PyType_IsSubtype((PyTypeObject *)packet, &PyTuple_Type))
-        return PyErr_SetString(PyExc_TypeError, "a packet is a tuple"), -1;
-    if (begin(self, args)) return -1;
-    self->made = (PyTypeObject *)made;
-    self->packet = (PyTypeObject *)packet;
-    self->kinds = kinds;
-    self->longest = longest;
-    self->crc = crc;
-    self->error = error;
+    PyObject *told, *checksum = NULL;
+    self->state = PyModule_GetState(PyType_GetModuleByDef(Py_TYPE(object), &frames_module));
+    if (self->next || !self->state->frame)
+        return PyErr_SetString(PyExc_RuntimeError, "a splitter is made once, and after begin"), -1;
+    if (!PyArg_ParseTuple(args, "nO|Oic", &self->longest, &told, &checksum, &self->header, &self->answer)) return -1;
+    self->form = checksum ? form_of(checksum) : 0;
+    Py_XSETREF(self->told, Py_NewRef(told));
+    self->next = checksum ? paper_step : own_step;
     return 0;
 }
 
 static int Splitter_traverse(PyObject *object, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(object));
-    Py_VISIT(((Splitter *)object)->kept);
+    Py_VISIT(((Splitter *)object)->told);
     return 0;
 }
 
 static int Splitter_clear(PyObject *object)
 {
-    Py_CLEAR(((Splitter *)object)->kept);
+    Py_CLEAR(((Splitter *)object)->told);
     return 0;
 }
 
@@ -444,35 +379,26 @@ static PyObject *Splitter_checksum(PyObject *object, void *unused)
 {
     (void)unused;
     int form = ((Splitter *)object)->form;
-    return form < 0 ? PyUnicode_InternFromString("auto") : PyUnicode_FromStringAndSize(NAME_OF_FORM + form, 1);
+    return form ? PyUnicode_FromFormat("%c", form) : PyUnicode_FromString("auto");
 }
 
 GUARD(Splitter_feed);
-GUARD(OwnSplitter_feed);
 
 static PyGetSetDef Splitter_getset[] = {{"waiting", Splitter_waiting, NULL, NULL, NULL},
                                         {"checksum", Splitter_checksum, NULL, NULL, NULL},
                                         {NULL, NULL, NULL, NULL, NULL}};
-static PyGetSetDef OwnSplitter_getset[] = {{"waiting", Splitter_waiting, NULL, NULL, NULL},
-                                           {NULL, NULL, NULL, NULL, NULL}};
-static PyMemberDef Splitter_members[] = {{"bad", T_OBJECT, offsetof(Splitter, bad), READONLY, NULL},
-                                         {NULL, 0, 0, 0, NULL}};
-static PyMethodDef Splitter_methods[] = {{"feed", GUARDED(Splitter_feed), METH_O, NULL}, {NULL, NULL, 0, NULL}};
-static PyMethodDef OwnSplitter_methods[] = {{"feed", GUARDED(OwnSplitter_feed), METH_O, NULL}, {NULL, NULL, 0, NULL}};
-static PyType_Slot Splitter_slots[] = {{Py_tp_init, Splitter_init},       {Py_tp_traverse, Splitter_traverse},
-                                       {Py_tp_clear, Splitter_clear},     {Py_tp_dealloc, Splitter_dealloc},
-                                       {Py_tp_methods, Splitter_methods}, {Py_tp_members, Splitter_members},
-                                       {Py_tp_getset, Splitter_getset},   {0, NULL}};
-static PyType_Slot OwnSplitter_slots[] = {{Py_tp_init, OwnSplitter_init},
-                                          {Py_tp_traverse, Splitter_traverse},
-                                          {Py_tp_clear, Splitter_clear},
-                                          {Py_tp_dealloc, Splitter_dealloc},
-                                          {Py_tp_methods, OwnSplitter_methods},
-                                          {Py_tp_getset, OwnSplitter_getset},
-                                          {0, NULL}};
-enum { TYPE = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE };
-static PyType_Spec SPECS[] = {{"rtmw.relay._frames.Splitter", sizeof(Splitter), 0, TYPE, Splitter_slots},
-                              {"rtmw.relay._frames.OwnSplitter", sizeof(Splitter), 0, TYPE, OwnSplitter_slots}};
+static PyMethodDef Splitter_methods[] = {{"feed", GUARDED(Splitter_feed), METH_O, NULL},
+                                         {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
+                                         {NULL, NULL, 0, NULL}};
+static PyType_Slot Splitter_slots[] = {{Py_tp_init, Splitter_init},
+                                       {Py_tp_traverse, Splitter_traverse},
+                                       {Py_tp_clear, Splitter_clear},
+                                       {Py_tp_dealloc, Splitter_dealloc},
+                                       {Py_tp_methods, Splitter_methods},
+                                       {Py_tp_getset, Splitter_getset},
+                                       {0, NULL}};
+static PyType_Spec SPEC = {"rtmw.relay._frames.Splitter", sizeof(Splitter), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE, Splitter_slots};
 
 /* ---- the module ---- */
 
@@ -481,22 +407,38 @@ static int frames_exec(PyObject *module)
     FramesState *state = PyModule_GetState(module);
     for (int i = 0; i < NAMES; i++)
         if (!(state->names[i] = PyUnicode_InternFromString(FIELDS[i].name))) return -1;
-    for (size_t i = 0; i < sizeof SPECS / sizeof *SPECS; i++) {
-        PyObject *type = PyType_FromModuleAndSpec(module, &SPECS[i], NULL);
-        int failed = type ? PyModule_AddType(module, (PyTypeObject *)type) : -1;
-        Py_XDECREF(type);
-        if (failed) return -1;
-    }
-    return 0;
+    PyObject *type = PyType_FromModuleAndSpec(module, &SPEC, NULL);
+    int failed = type ? PyModule_AddType(module, (PyTypeObject *)type) : -1;
+    Py_XDECREF(type);
+    return failed;
+}
+
+/* begin(Frame, Packet, kinds, FrameError): what is made, once. */
+static PyObject *frames_begin(PyObject *module, PyObject *args)
+{
+    PyObject *frame, *packet, *kinds, *error;
+    FramesState *state = PyModule_GetState(module);
+    if (!PyArg_ParseTuple(args, "O!O!O!O", &PyType_Type, &frame, &PyType_Type, &packet, &PyTuple_Type, &kinds, &error))
+        return NULL;
+    Py_XSETREF(state->frame, (PyTypeObject *)Py_NewRef(frame));
+    Py_XSETREF(state->packet, (PyTypeObject *)Py_NewRef(packet));
+    Py_XSETREF(state->kinds, Py_NewRef(kinds));
+    Py_XSETREF(state->error, Py_NewRef(error));
+    Py_RETURN_NONE;
 }
 
 static void frames_free(void *module)
 {
     FramesState *state = PyModule_GetState(module);
-    for (int i = 0; state && i < NAMES; i++) Py_CLEAR(state->names[i]);
+    if (!state) return;
+    for (int i = 0; i < NAMES; i++) Py_CLEAR(state->names[i]);
+    Py_CLEAR(state->frame);
+    Py_CLEAR(state->packet);
+    Py_CLEAR(state->kinds);
+    Py_CLEAR(state->error);
 }
 
-static PyMethodDef frames_methods[] = {{"checksums", frames_checksums, METH_O, NULL},
+static PyMethodDef frames_methods[] = {{"begin", frames_begin, METH_VARARGS, NULL},
                                        {"total_of", FAST(frames_total_of), METH_FASTCALL, NULL},
                                        {"frame_of", FAST(frames_frame_of), METH_FASTCALL, NULL},
                                        {"pack", FAST(frames_pack), METH_FASTCALL, NULL},

@@ -28,12 +28,11 @@ from __future__ import annotations
 import re
 import struct
 from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import IntEnum
-from functools import cached_property, partial
+from functools import cached_property
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
@@ -42,6 +41,7 @@ from rtmw.clock import CLOCK
 from rtmw.errors import RtmwError
 from rtmw.qos import CENTURY_S
 from rtmw.relay import _frames
+from rtmw.relay._frames import frame_of as frame_of
 from rtmw.relay._frames import pack
 
 ADDRESS: Final = 4
@@ -251,33 +251,35 @@ class Frame:
         return replace(self.receipt(stamp, form), command=form.alert, data=self.stamp + self.checksum + words)
 
 
+def checksums(total: int) -> tuple[bytes, bytes]:
+    """The checksum in each of the two forms. `total`: the sum of all other bytes, header included."""
+    return (total & 0xFFFFFF).to_bytes(SUM, "big"), b"%03d" % (total % 1000)
+
+
 def rests(checksum: bytes, header: int) -> set[int]:
     """The sums modulo 1000, without the header, that a frame with this checksum may have."""
     found = {(int.from_bytes(checksum, "big") - header) % 1000}
     return found | {(int(checksum) - header) % 1000} if checksum.isdigit() else found
 
 
-class Splitter(_frames.Splitter):
+class Splitter(_frames.Splitter[Frame]):
     """Divides what a connection brings into frames; however it was cut, the frames are the same.
 
     After bytes that are no frame it looks for one behind the next line feed. `bad` counts those bytes' faults by cause.
     """
 
-    __slots__ = ()
+    __slots__ = ("bad",)
 
     def __init__(self, checksum: str = "auto", form: Form = FORM) -> None:
         """`checksum`: A, B, or auto: the first frame that fits one of the two fixes it."""
         if checksum not in ("auto", *SUMS):
             raise FrameError(f"there is no checksum {checksum!r}; there are auto, {', '.join(SUMS)}")
-        super().__init__(Frame, checksum, form.header, form.answer, form.longest, Counter())
+        self.bad = Counter[str]()
+        super().__init__(form.longest, self.bad, checksum, form.header, form.answer)
 
 
 def stamp_of(head: bytes) -> bytes:
     return head[2 * ADDRESS : SUM_AT]
-
-
-frame_of: Final[Callable[[bytes, bytes], Frame]] = partial(_frames.frame_of, Frame)
-"""`frame_of(head, data)`: the frame that came, without a look at its fields: the server makes four an order."""
 
 
 def receipt_of(head: bytes, stamp: bytes, form: Form = FORM) -> Frame:
@@ -321,9 +323,6 @@ class Kind(IntEnum):
     UNFOLLOW = 7
     PING = 8
     PONG = 9
-
-
-_KINDS: Final = tuple(Kind)
 
 
 def kind_of(frame: Frame, form: Form) -> Kind | None:
@@ -455,10 +454,14 @@ def encode(packet: Packet, crc: bool = False) -> bytes:
     return raw + _LENGTH.pack(crc32(raw)) if crc else raw
 
 
-class OwnSplitter(_frames.OwnSplitter):
-    """Divides what a connection brings behind hello and welcome; however it was cut, the frames are the same."""
+class OwnSplitter(_frames.Splitter[Packet]):
+    """Divides what a connection brings behind hello and welcome; however it was cut, the frames are the same. Bytes
+    that are none raise FrameError: then the connection is to be closed."""
 
     __slots__ = ()
 
     def __init__(self, crc: bool = False) -> None:
-        super().__init__(Frame, Packet, _KINDS, LONGEST_DATA, crc32 if crc else None, FrameError)
+        super().__init__(LONGEST_DATA, crc32 if crc else None)
+
+
+_frames.begin(Frame, Packet, tuple(Kind), FrameError)

@@ -16,8 +16,8 @@ from sys import intern
 from typing import Any, Final, NamedTuple, Self
 
 from rtmw.relay import rows as r
-from rtmw.relay._frames import checksums, total_of
-from rtmw.relay.frame import ALL, HEAD_ROW, SUM, SUM_AT, UNSUMMED, Filter, rests, stamp_of
+from rtmw.relay._frames import total_of
+from rtmw.relay.frame import ALL, HEAD_ROW, SUM, SUM_AT, UNSUMMED, Filter, checksums, rests, stamp_of
 from rtmw.relay.rows import Row
 
 KNOWN_LEAST: Final = 65_536

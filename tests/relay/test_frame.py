@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rtmw.relay import Form, Frame, FrameError, Splitter
-from rtmw.relay._frames import frame_of
 from rtmw.relay.frame import ANSWERED, HEAD, LONGEST, address_of, readable
 
 STAMP = b"2026-11-29 13:44:12.12"
@@ -208,11 +207,6 @@ def test_an_address_is_four_letters_or_any_bytes() -> None:
         assert readable(address_of(text)) == text
     assert address_of("EWR") == b"EWR "
     assert ANSWERED == 25
-
-
-def test_a_frame_of_a_class_that_makes_no_objects_is_refused() -> None:
-    with pytest.raises(TypeError, match="objects of list_iterator cannot be made"):
-        frame_of(type(iter([])), bytes(HEAD - 1), b"")
 
 
 def test_a_frame_without_a_checksum_has_no_receipt_that_could_name_it() -> None:
