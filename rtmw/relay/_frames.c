@@ -6,8 +6,10 @@
 #include "../shm/_core.h"
 
 enum { ADDRESS = 4, STAMP = 22, SUM = 3, HEAD = 36, ANSWERED = STAMP + SUM, SUM_AT = 2 * ADDRESS + STAMP };
-enum { END = '\n', CR = '\r', NAMES = 8 };
+enum { END = '\n', CR = '\r', FORMS = 2, NAMES = 8 };
 enum { OWN = 16, LENGTH = 4, HEAD_ROW = HEAD - 1, BARE = OWN - LENGTH + HEAD_ROW, NO_PRIORITY = 255 };
+
+static const char *const FORM[FORMS] = {"A", "B"}, AUTO[] = "auto";
 
 typedef struct {
     PyObject *names[NAMES]; /* those of FIELDS */
@@ -37,18 +39,19 @@ static uint64_t sum_of(const char *bytes, Py_ssize_t size)
     return total;
 }
 
-/* The checksum in its form A or B. `total`: the sum of all other bytes. */
-static void put_sum(char *into, uint64_t total, int form)
+/* The checksum in one of its forms. `total`: the sum of all other bytes. */
+static void put_sum(char *into, uint64_t total, const char *form)
 {
-    for (int i = SUM - 1; i >= 0; i--, total = form == 'A' ? total >> 8 : total / 10)
-        into[i] = (char)(form == 'A' ? total : '0' + total % 10);
+    for (int i = SUM - 1; i >= 0; i--, total = *form == 'A' ? total >> 8 : total / 10)
+        into[i] = (char)(*form == 'A' ? total : '0' + total % 10);
 }
 
-/* A form by its name; 0: there is none of that name. */
-static int form_of(PyObject *name)
+/* A form by its name; NULL: there is none of that name. */
+static const char *form_of(PyObject *name)
 {
-    Py_UCS4 form = PyUnicode_Check(name) && PyUnicode_GET_LENGTH(name) == 1 ? PyUnicode_READ_CHAR(name, 0) : 0;
-    return form == 'A' || form == 'B' ? (int)form : 0;
+    for (int i = 0; i < FORMS; i++)
+        if (PyUnicode_Check(name) && !PyUnicode_CompareWithASCIIString(name, FORM[i])) return FORM[i];
+    return NULL;
 }
 
 /* total_of(head, data) */
@@ -111,7 +114,7 @@ static PyObject *frames_pack(PyObject *module, PyObject *const *args, Py_ssize_t
     if (last < head + SUM_AT || header < 0 || header > UCHAR_MAX)
         return PyErr_Format(PyExc_ValueError, "a head of %zd bytes, or a header %ld", last + 2 - head, header);
     Py_ssize_t read = PyBytes_GET_SIZE(args[4]) == 1 && *last == *PyBytes_AS_STRING(args[4]) ? ANSWERED : 0;
-    int form = form_of(args[2]);
+    const char *form = form_of(args[2]);
     if (!form || size < read || size > longest - HEAD - 1 || memchr(data + read, END, (size_t)(size - read)))
         Py_RETURN_NONE;
     PyObject *raw = PyBytes_FromStringAndSize(NULL, HEAD + size + 1);
@@ -144,7 +147,7 @@ struct Splitter {
     Py_ssize_t size, longest;
     bool is_fed; /* `feed` is on its way, which calls Python */
     /* of the frame of the paper */
-    int form; /* of checksums; 0: the first frame says which */
+    const char *form; /* of checksums; AUTO: the first frame says which */
     int header;
     unsigned char answer;
     bool is_lost;      /* what comes up to the next line feed belongs to nothing */
@@ -224,11 +227,11 @@ static int end_of(Splitter *self, const char *raw, Py_ssize_t size)
     uint64_t total = sum_of(raw, size) - sum_of(said, SUM);
     for (int end = 1; end <= 2; end++, total -= CR) {
         if (end == 2 && (raw[size - 2] != CR || size < HEAD + 2)) break;
-        for (const char *form = "AB"; *form; form++) {
+        for (int i = 0; i < FORMS; i++) {
             char sum[SUM];
-            put_sum(sum, total, *form);
-            if ((self->form && self->form != *form) || memcmp(sum, said, SUM)) continue;
-            self->form = *form;
+            put_sum(sum, total, FORM[i]);
+            if ((self->form != AUTO && self->form != FORM[i]) || memcmp(sum, said, SUM)) continue;
+            self->form = FORM[i];
             return end;
         }
     }
@@ -340,7 +343,7 @@ static int Splitter_init(PyObject *object, PyObject *args, PyObject *kwargs)
     if (self->next || !self->state->frame)
         return PyErr_SetString(PyExc_RuntimeError, "a splitter is made once, and after begin"), -1;
     if (!PyArg_ParseTuple(args, "nO|Oic", &self->longest, &told, &checksum, &self->header, &self->answer)) return -1;
-    self->form = checksum ? form_of(checksum) : 0;
+    self->form = checksum && form_of(checksum) ? form_of(checksum) : AUTO;
     Py_XSETREF(self->told, Py_NewRef(told));
     self->next = checksum ? paper_step : own_step;
     return 0;
@@ -369,24 +372,11 @@ static void Splitter_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
-static PyObject *Splitter_waiting(PyObject *object, void *unused)
-{
-    (void)unused;
-    return PyLong_FromSsize_t(((Splitter *)object)->size);
-}
-
-static PyObject *Splitter_checksum(PyObject *object, void *unused)
-{
-    (void)unused;
-    int form = ((Splitter *)object)->form;
-    return form ? PyUnicode_FromFormat("%c", form) : PyUnicode_FromString("auto");
-}
-
 GUARD(Splitter_feed);
 
-static PyGetSetDef Splitter_getset[] = {{"waiting", Splitter_waiting, NULL, NULL, NULL},
-                                        {"checksum", Splitter_checksum, NULL, NULL, NULL},
-                                        {NULL, NULL, NULL, NULL, NULL}};
+static PyMemberDef Splitter_members[] = {{"waiting", T_PYSSIZET, offsetof(Splitter, size), READONLY, NULL},
+                                         {"checksum", T_STRING, offsetof(Splitter, form), READONLY, NULL},
+                                         {NULL, 0, 0, 0, NULL}};
 static PyMethodDef Splitter_methods[] = {{"feed", GUARDED(Splitter_feed), METH_O, NULL},
                                          {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
                                          {NULL, NULL, 0, NULL}};
@@ -395,7 +385,7 @@ static PyType_Slot Splitter_slots[] = {{Py_tp_init, Splitter_init},
                                        {Py_tp_clear, Splitter_clear},
                                        {Py_tp_dealloc, Splitter_dealloc},
                                        {Py_tp_methods, Splitter_methods},
-                                       {Py_tp_getset, Splitter_getset},
+                                       {Py_tp_members, Splitter_members},
                                        {0, NULL}};
 static PyType_Spec SPEC = {"rtmw.relay._frames.Splitter", sizeof(Splitter), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE, Splitter_slots};
