@@ -124,8 +124,9 @@ class Dispatch:
         self._said = DispatchState.WAITING, ""
         self._signal = Signal()
         self._tries = 0
-        self._is_flying = self._is_recovered = False
+        self._is_recovered = False
         self._timer: asyncio.TimerHandle | None = None
+        """Its T1 runs: it was sent, and has no answer."""
 
     @property
     def state(self) -> DispatchState:
@@ -195,7 +196,7 @@ class Order:
         data = frame.receipt(frame.stamp).data + _bytes_of(body, LONGEST_DATA - ANSWERED)
         answer = Frame(self._agent._address, frame.source, bytes(STAMP), b"A", frame.command, data)
         dispatch = self._agent._begin(Packet(Kind.ANSWER, answer))
-        self._agent._call(self._agent._over, self)
+        self._agent._enqueue(self._agent._over, self)
         return dispatch
 
     def __repr__(self) -> str:
@@ -262,7 +263,7 @@ class Agent(Closing):
         self._process, self._lock, self._closed = os.getpid(), threading.RLock(), False
         self._failure: Exception | None = None
         self._stamps, self._counts = Stamps(), Counter[str]()
-        self._calls, self._is_called = deque[Callable[[], None]](), False
+        self._calls, self._is_called = deque[partial[None]](), False
         """Work that the program's threads leave to the thread of the loop; whether that was told of it."""
         self._came: deque[Order] = deque()
         """Orders that have come and that the program has not taken."""
@@ -275,8 +276,7 @@ class Agent(Closing):
         self._lanes = defaultdict[bytes, _Lane](_Lane)
         self._follows: dict[tuple[bytes, bytes], Packet] = {}
         self._known: OrderedDict[Key, int] = OrderedDict()
-        """Orders that have come: the position of their rows, or -1."""
-        self._unconfirmed: dict[Key, Order] = {}
+        """Orders that have come: the position of their rows, or 0; -1: not confirmed yet."""
         self._held: deque[Order] = deque()
         """Beyond AHEAD: not logged yet."""
         self._ahead = 0
@@ -342,10 +342,10 @@ class Agent(Closing):
                 raise
             self._counts["sent"] += 1
             if row is None:
-                self._enqueue(partial(self._enter, dispatch))
+                self._enqueue(self._enter, dispatch)
             else:
                 dispatch._position = row.position
-                self._enqueue(partial(self._behind.put_nowait, (row, partial(self._enter, dispatch))))
+                self._enqueue(self._behind.put_nowait, (row, partial(self._enter, dispatch)))
         if row is not None:
             row.resolve()
         return dispatch
@@ -364,7 +364,7 @@ class Agent(Closing):
         with self._lock:
             self._check_open()
             packet = Packet(kind, Frame(self._address, to, self._stamps(), b"O", b"I", filter.encode()))
-            self._enqueue(partial(self._say_always, packet))
+            self._enqueue(self._say_always, packet)
 
     def alerts(self) -> list[str]:
         """What the relay has told since the last call that is about no `Dispatch` of this process, in words."""
@@ -379,23 +379,21 @@ class Agent(Closing):
         """Orders, as they come; ends when the agent is closed. An order is over when the loop asks for the next one, or
         when it is answered: of an agent with a folder, those that are not over come again behind a restart."""
         while not self._is_over:
-            order = self._taken()
-            if order is None:
+            if (order := self._taken()) is None:
                 self._changed.wait(self._has_come, None)
             else:
                 yield order
-                self._call(self._over, order)
+                self._enqueue(self._over, order)
         self._check_failure()
 
     async def __aiter__(self) -> AsyncGenerator[Order]:
         """Yields orders to a task, as `__iter__` does to a thread."""
         while not self._is_over:
-            order = self._taken()
-            if order is None:
+            if (order := self._taken()) is None:
                 await self._changed.reached(self._has_come, None)
             else:
                 yield order
-                self._call(self._over, order)
+                self._enqueue(self._over, order)
         self._check_failure()
 
     def _check_failure(self) -> None:
@@ -411,7 +409,7 @@ class Agent(Closing):
             order = self._came.popleft()
         except IndexError:
             return None
-        self._call(self._confirm_taken, order)
+        self._enqueue(self._was_taken, order)
         return order
 
     def close(self) -> None:
@@ -446,17 +444,14 @@ class Agent(Closing):
         if self._is_over:
             raise ClosedError(f"{self!r} is used after its end: {self._why_over()}")
 
-    def _call(self, call: Callable[[Order], None], order: Order) -> None:
+    def _enqueue(self, call: Callable[..., None], *given: object) -> None:
+        """Calls are made in their order, in the thread of the loop."""
         with self._lock:
-            self._enqueue(partial(call, order))
-
-    def _enqueue(self, call: Callable[[], None]) -> None:
-        """The lock is held. Calls are made in their order, in the thread of the loop."""
-        self._calls.append(call)
-        if not self._is_called:
-            self._is_called = True
-            with suppress(RuntimeError):  # the loop has ended
-                self._loop.call_soon_threadsafe(self._make_calls)
+            self._calls.append(partial(call, *given))
+            if not self._is_called:
+                self._is_called = True
+                with suppress(RuntimeError):  # the loop has ended
+                    self._loop.call_soon_threadsafe(self._make_calls)
 
     def _make_calls(self) -> None:
         self._is_called = False  # no lock: a handler of a signal that closes waits for this thread, and may hold it
@@ -626,7 +621,6 @@ class Agent(Closing):
                     self._finish(dispatch, DispatchState.REFUSED, words)
                 else:
                     lane.flying += 1
-                    dispatch._is_flying = True
                     self._try(dispatch)
 
     def _try(self, dispatch: Dispatch) -> None:
@@ -673,8 +667,7 @@ class Agent(Closing):
         """Takes in that an order has an answer: its T1 stops, and another one may leave."""
         if dispatch._timer is not None:
             dispatch._timer.cancel()
-        if dispatch._is_flying:
-            dispatch._is_flying = False
+            dispatch._timer = None
             self._lanes[dispatch._packet.frame.destination].flying -= 1
             self._pump()
 
@@ -730,41 +723,38 @@ class Agent(Closing):
     def _take_in(self, frame: Frame) -> None:
         """Takes an order in. An order that comes again is confirmed again, unless its first receipt is still due."""
         order = Order(self, frame)
-        if order._key in self._known:
+        if (position := self._known.get(order._key)) is not None:
             self._count("duplicates")
-            if order._key not in self._unconfirmed:
+            if position >= 0:
                 self._confirm(order)
-            return
-        if len(self._came) + len(self._held) >= AHEAD_MOST:
+        elif len(self._came) + len(self._held) >= AHEAD_MOST:
             self._count("not taken")
-            return
-        self._know(order, -1)
-        self._unconfirmed[order._key] = order
-        if self._log is None:
-            self._hand_over(order)
         else:
-            self._held.append(order)
-            self._fill()
+            self._know(order, -1)
+            if self._log is None:
+                self._hand_over(order)
+            else:
+                self._held.append(order)
+                self._fill()
 
     def _fill(self) -> None:
+        """Logs those that are held. One that is not logged is not known: it comes again."""
         while self._held and self._ahead < AHEAD:
-            self._keep(self._held.popleft())
+            order = self._held.popleft()
+            try:
+                row = self._row("CAME", order._frame, body=order._frame.data)
+            except RtmwError as error:
+                self._not_logged(error)
+                del self._known[order._key]
+                continue
+            assert row is not None, "this agent has a folder"
+            order._position = row.position
+            self._ahead += 1
+            self._unhandled[row.position] = order
+            self._behind.put_nowait((row, partial(self._logged, order)))
 
-    def _keep(self, order: Order) -> None:
-        try:
-            row = self._row("CAME", order._frame, body=order._frame.data)
-        except RtmwError as error:
-            self._not_logged(error)
-            del self._known[order._key], self._unconfirmed[order._key]  # it comes again
-            return
-        assert row is not None, "this agent has a folder"
-        order._position = row.position
-        self._ahead += 1
-        self._know(order, row.position)
-        self._unhandled[row.position] = order
-        self._behind.put_nowait((row, partial(self._kept, order)))
-
-    def _kept(self, order: Order) -> None:
+    def _logged(self, order: Order) -> None:
+        self._know(order, order._position)
         self._confirm(order)
         self._hand_over(order)
 
@@ -774,14 +764,14 @@ class Agent(Closing):
         self._changed.notify()
 
     def _confirm(self, order: Order) -> None:
-        self._unconfirmed.pop(order._key, None)
         with self._lock:
             receipt = order._frame.receipt(self._stamps())
         self._line.say(Packet(Kind.RECEIPT, replace(receipt, source=self._address)))
 
-    def _confirm_taken(self, order: Order) -> None:
+    def _was_taken(self, order: Order) -> None:
         """The program has it."""
         if self._log is None:
+            self._know(order, 0)
             self._confirm(order)
         else:
             self._ahead -= 1
