@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from rtmw.net.security.names import AGENT as AGENT_PEER
 from rtmw.net.security.names import parse_name
@@ -273,10 +273,7 @@ def relay_of(file: SettingsFile) -> Relay:
     path = file.path
     tables = read_tables(file, only=("link", "allow"))
     rules, link = tables.get("allow", RuleTable(source=str(path))), tables.get("link", NO_LINK)
-    given = file.values.get("relay", {})
-    if not isinstance(given, dict):
-        raise SettingsError(f"{file.place('relay')}: relay must be a table, [relay]")
-    checked = RELAY.check(cast("dict[str, Any]", given), lambda key: file.place(key, "relay"))
+    checked = RELAY.of(file)
     form = Form(**{name: checked.pop(name) for name in _OF_FORM if name in checked})
     if "listen" in checked:
         checked["listen"] = tuple(_from_folder(one, path.parent) for one in checked["listen"])
@@ -317,14 +314,10 @@ def _check_form(relay: Relay, file: SettingsFile) -> None:
 
 def _entries(file: SettingsFile, declared: Declaration, need: str, example: str) -> Iterator[dict[str, Any]]:
     """Each table of this name as it was checked, with its `place`. `need`: the key that it must have."""
-
-    def checked(entry: dict[str, Any], at: int) -> dict[str, Any]:
-        return declared.check(entry, lambda key: file.at(file.lines.key(at, key)))
-
     for entry, at in file.entries(declared.table, f"{declared.table}s"):
         if need not in entry:
             raise SettingsError(f'{file.at(at)}: [[{declared.table}]] needs {need} = "{example}", or another')
-        yield checked(entry, at) | {"place": file.at(at)}
+        yield declared.check(entry, lambda key, at=at: file.at(file.lines.key(at, key))) | {"place": file.at(at)}  # type: ignore[misc]
 
 
 def _agent(entry: dict[str, Any]) -> Agent:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
 from rtmw.errors import RtmwError
 
@@ -211,6 +211,13 @@ class Declaration:
         checked, mistakes = self._look(values, place)
         self._refuse(mistakes)
         return checked
+
+    def of(self, file: SettingsFile) -> dict[str, Any]:
+        """The table of a file, as `check` has it; empty, if the file has none. Raises `error`."""
+        given = file.values.get(self.table, {})
+        if not isinstance(given, dict):
+            raise self.error(f"{file.place(self.table)}: {self.table} must be a table, [{self.table}]")
+        return self.check(cast("dict[str, Any]", given), lambda key: file.place(key, self.table))
 
     def _look(self, values: Mapping[str, Any], place: Callable[[str], str]) -> tuple[dict[str, Any], list[str]]:
         checked, mistakes = dict[str, Any](), list[str]()

@@ -122,22 +122,14 @@ def read_transfer(path: Path) -> tuple[Link, RuleTable]:
 def link_of(file: SettingsFile, declared: Declaration, base: Link = NO_LINK) -> tuple[Link, dict[str, Any]]:
     """The table of a declaration, and what it has beside the settings of a Link. `base`: whose keys it has, if it names
     none. Raises RulesError."""
-    name = declared.table
-    given = file.values.get(name, {})
-    if not isinstance(given, dict):
-        raise RulesError(f"{file.place(name)}: {name} must be a table, [{name}]")
-
-    def place(key: str) -> str:
-        return file.place(key, name)
-
-    checked: dict[str, Any] = {"keys": base.keys, "revoked": base.revoked}
-    checked |= declared.check(cast("dict[str, Any]", given), place)
+    given = declared.of(file)
+    checked: dict[str, Any] = {"keys": base.keys, "revoked": base.revoked} | given
     if "keys" in given:
-        checked["keys"] = file.path.parent / checked["keys"]
+        checked["keys"] = file.path.parent / given["keys"]
     others = {key: checked.pop(key) for key in checked.keys() - {one.name for one in fields(Link)}}
     link = Link(**checked)
     if link.keys is None and not link.insecure:
-        _check_plain(link, place)
+        _check_plain(link, lambda key: file.place(key, declared.table))
     return link, others
 
 

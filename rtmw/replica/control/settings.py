@@ -23,7 +23,7 @@ import os
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from rtmw.net.security.rules import RuleTable
@@ -143,10 +143,7 @@ def log_of(file: SettingsFile) -> LogSettings:
 
 
 def _control(file: SettingsFile, *, may_be_plain: bool) -> Control:
-    given = file.values.get("control", {})
-    if not isinstance(given, dict):
-        raise SettingsError(f"{file.place('control')}: control must be a table, [control]")
-    checked = CONTROL.check(cast("dict[str, Any]", given), lambda key: file.place(key, "control"))
+    checked = CONTROL.of(file)
     if "store" not in checked:
         raise SettingsError(
             f"{file.place('control')}: a node that serves logs needs [control] with a store, such as "
@@ -160,7 +157,9 @@ def _control(file: SettingsFile, *, may_be_plain: bool) -> Control:
         _check_loopback(store, place)
     if paths and (isinstance(store, Path) or store[0].startswith("http:")):
         name = next(iter(paths))
-        raise SettingsError(f"{file.place(name, 'control')}: {name} is for https, and store is {given['store']!r}")
+        raise SettingsError(
+            f"{file.place(name, 'control')}: {name} is for https, and store is {file.values['control']['store']!r}"
+        )
     if ("cert" in paths) != ("key" in paths):
         raise SettingsError(f"{file.place('cert', 'control')}: cert and key go together; one of them is missing")
     made = Control(store, **paths)
