@@ -29,7 +29,6 @@ import rtmw
 from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.errors import ClosedError, ForkedError, MessageTooLarge, RtmwError, TypeMismatch
-from rtmw.net.link.places import Listening
 from rtmw.qos import check_seconds, limited
 from rtmw.relay.frame import (
     ANSWERED,
@@ -47,7 +46,7 @@ from rtmw.relay.frame import (
     given_address,
     readable,
 )
-from rtmw.relay.line import Heard, Line, identity_of, place_of, words_of
+from rtmw.relay.line import Heard, Line, words_of
 from rtmw.relay.state import KNOWN_LEAST
 from rtmw.types import int32, int64
 from rtmw.waiting import Signal
@@ -258,8 +257,7 @@ class Agent(Closing):
             raise ValueError(f"t1={t1!r} is not possible; an order is sent again after so many seconds")
         if type(n1) is not int or not 0 <= n1 <= N1_MOST:
             raise ValueError(f"n1={n1!r} is not possible; it is a number from 0 to {N1_MOST}")
-        place, self._t1, self._n1 = None if server is None else place_of(server), float(t1), n1
-        identity = None if keys is None else identity_of(Path(keys))
+        self._t1, self._n1 = float(t1), n1
         self._process, self._lock, self._closed = os.getpid(), threading.RLock(), False
         self._failure: Exception | None = None
         self._stamps, self._counts = Stamps(), Counter[str]()
@@ -289,17 +287,15 @@ class Agent(Closing):
         self._behind: asyncio.Queue[tuple[rtmw.Appended, Callable[[], None]]] = asyncio.Queue()
         """Calls that wait until a row is on the disk."""
         self._stopping = asyncio.Event()
-        listening = None if listen is None else Listening(listen, "listen")
         hello, heard = Hello(self._address, self._t1, n1), Heard(self._welcomed, self._heard, self._count, self._alert)
-        self._line = Line(hello, heard, place, listening, identity)
+        self._line = Line(hello, heard, server, listen, keys)
         self._loop = asyncio.new_event_loop()
         try:
             if folder is not None:
                 self._recover(Path(folder))
         except BaseException:
             self._loop.close()
-            if listening is not None:
-                listening.close()
+            self._line.unlisten()
             raise
         name = f"rtmw agent {readable(self._address)}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 import ssl
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from rtmw.errors import RtmwError
 from rtmw.net.link.places import Listening
@@ -37,9 +38,6 @@ from rtmw.relay.frame import (
 from rtmw.relay.frame import encode as encoded
 from rtmw.text.addresses import UNIX, is_loopback, place_to_reach, unix_path
 
-if TYPE_CHECKING:
-    from rtmw.net.security.identity import Identity
-
 log = logging.getLogger("rtmw.relay")
 
 UNSENT: Final = 1 << 20
@@ -48,12 +46,6 @@ GUESTS: Final = 8
 """Connections to an agent that listens, with those that prove to be of no relay."""
 GREETING_S: Final = 10.0
 """Seconds that a connection may take until the welcome."""
-
-
-def identity_of(keys: Path) -> Identity:
-    from rtmw.net.security.identity import Identity  # a program without TLS needs no package for it
-
-    return Identity.load(keys)
 
 
 def place_of(server: str) -> str:
@@ -85,14 +77,20 @@ class Line:
     """An agent's connection to its relay. It belongs to the thread of its loop."""
 
     def __init__(
-        self, hello: Hello, heard: Heard, place: str | None, listening: Listening | None, identity: Identity | None
+        self, hello: Hello, heard: Heard, server: str | None, listen: str | None, keys: str | os.PathLike[str] | None
     ) -> None:
-        """`place`: where the relay listens; `listening`: where the agent does; there is one of them, or both."""
+        """`server`: where the relay listens; `listen`: where the agent does; there is one of them, or both. Raises
+        ValueError, TypeError, KeysError, NodeError."""
         self.longest = LONGEST_DATA
         """Bytes of data that the relay takes."""
         self.socket: socket.socket | None = None
-        self._hello, self._heard, self._place = hello, heard, place
-        self._listening, self._identity = listening, identity
+        self._hello, self._heard = hello, heard
+        self._place, self._identity = None if server is None else place_of(server), None
+        if keys is not None:
+            from rtmw.net.security.identity import Identity  # a program without TLS needs no package for it
+
+            self._identity = Identity.load(Path(keys))
+        self._listening = None if listen is None else Listening(listen, "listen")
         self._writer: asyncio.StreamWriter | None = None
         """The stream of the newest connection that was welcomed."""
         self._crc, self._said = False, ""
@@ -116,12 +114,15 @@ class Line:
         for task in (*works, *self._guests):
             task.cancel()
         await asyncio.gather(*works, *self._guests, return_exceptions=True)
-        if self._listening is not None:
-            self._listening.close()
+        self.unlisten()
         if writer is not None:
             with suppress(OSError):  # also TimeoutError
                 async with asyncio.timeout(LINGER_S):
                     await writer.wait_closed()
+
+    def unlisten(self) -> None:
+        if self._listening is not None:
+            self._listening.close()
 
     def leave(self) -> None:
         """Closes the sockets in a child of fork(), which would hold them open longer than its parent."""
@@ -194,7 +195,12 @@ class Line:
             tune(sock, LEASE_S, is_asked=True)
             is_unix = sock.family == socket.AF_UNIX
             is_here = is_unix or is_loopback(sock.getpeername()[0])
-            reader, writer = await _streams(sock, None if is_unix else self._identity, is_dialler)
+            context, reader = None, asyncio.StreamReader()
+            if self._identity is not None and not is_unix:
+                context = self._identity.client_context() if is_dialler else self._identity.server_context()
+            protocol = asyncio.StreamReaderProtocol(reader)
+            transport, _ = await carry(lambda: protocol, sock, context, is_dialler=is_dialler)
+            writer = asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop())
             is_plain = writer.get_extra_info("ssl_object") is None
             writer.write(self._hello._replace(crc=is_plain and not is_here).encode())
             opening = await reader.readexactly(len(MAGIC))
@@ -225,20 +231,6 @@ class Line:
             self._lost.set()
         writer.close()
         asyncio.get_running_loop().call_later(LINGER_S, writer.transport.abort)
-
-
-async def _streams(
-    sock: socket.socket, identity: Identity | None, is_dialler: bool
-) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Makes streams of a socket: with TLS if there is an identity, begun by whoever has connected."""
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader()
-    protocol = asyncio.StreamReaderProtocol(reader)
-    context = None
-    if identity:
-        context = identity.client_context() if is_dialler else identity.server_context()
-    transport, _ = await carry(lambda: protocol, sock, context, is_dialler=is_dialler)
-    return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
 
 def words_of(packet: Packet) -> str:
