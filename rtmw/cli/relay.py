@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import argparse
 import csv
-import io
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final, cast
 
 import rtmw
@@ -179,15 +179,11 @@ def frame_command(arguments: argparse.Namespace) -> int:
         columns = ("from", "to", "stamp", "what", "command", "answers", "bytes", "data")
         cells = [tuple(_short(row[name]) for name in columns) for row in rows]
         show(Table(f"{counted(len(rows), 'frame')}, checksum {splitter.checksum}", columns, cells))
-        _say_bad(splitter)
+        for cause, number in bad.items():
+            warn(f"rtmw: {counted(number, 'place')} with no frame: {cause}; reading went on behind the next line feed")
+        if splitter.waiting:
+            warn(f"rtmw: the last frame is cut after {counted(splitter.waiting, 'byte')}")
     return int(bool(bad or splitter.waiting))
-
-
-def _say_bad(splitter: Splitter) -> None:
-    for cause, number in splitter.bad.items():
-        warn(f"rtmw: {counted(number, 'place')} with no frame: {cause}; reading went on behind the next line feed")
-    if splitter.waiting:
-        warn(f"rtmw: the last frame is cut after {counted(splitter.waiting, 'byte')}")
 
 
 def _short(cell: Any) -> Any:
@@ -534,17 +530,12 @@ def _audit_row(position: int, row: Row, charset: str) -> dict[str, Any]:
 
 
 def _export(rows: Iterator[dict[str, Any]], form: str) -> None:
+    lines = csv.writer(cast("Any", SimpleNamespace(write=say)), lineterminator="")
     for number, row in enumerate(rows):
         del row["body"]
         if form == "jsonl":
             show_json(row)
             continue
         if not number:
-            say(_csv(row))
-        say(_csv(row.values()))
-
-
-def _csv(cells: Iterable[Any]) -> str:
-    line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(cells)
-    return line.getvalue()
+            lines.writerow(row)
+        lines.writerow(row.values())
