@@ -25,7 +25,7 @@ def pack(head: bytes, data: bytes, checksum: str, header: int, answer: bytes, lo
 
 @disjoint_base
 class Splitter(Generic[_F]):
-    """Of the frame of the paper, or of the second format: what it is made with says which."""
+    """What it is made with says which format it divides: the frame of the paper, or the second one."""
 
     @overload
     def __init__(self, longest: int, bad: Counter[str], checksum: str, header: int, answer: bytes, /) -> None: ...
