@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from tests.marks import MADE as WRITTEN
 from tests.marks import PAGES, PROVING, ROW, citing, proving, written
+from tests.page import programs
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted(
@@ -125,3 +127,20 @@ def test_lines_of_a_document_can_be_read_side_by_side(path: Path) -> None:
     parts = re.split(r"^ *```.*$", path.read_text(), flags=re.MULTILINE)
     prose = [line for part in parts[::2] for line in part.splitlines()]
     assert [line for line in prose if len(line) > WIDTH and not WHOLE.match(line)] == []
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
+def test_no_table_of_a_document_is_torn(path: Path) -> None:
+    text = re.sub(r"^ *```.*?^ *```", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+    tables = re.findall(r"^(?:\|.*\n?)+", text, re.MULTILINE)
+    assert [table for table in tables if not re.match(r".*\n\|[-:| ]+\|\n\|", table)] == []
+
+
+SIGNATURES = "docs/api.md"
+"""Its blocks are signatures, and no programs."""
+
+
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if name(path) != SIGNATURES], ids=name)
+def test_each_program_of_a_document_is_python(path: Path) -> None:
+    for program in programs(path):
+        compile(program, path, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
