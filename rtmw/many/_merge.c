@@ -6,8 +6,6 @@
  * due to `_follow` takes, too, for a publisher that died between linking a message and moving the end.
  */
 #include "../shm/_core.h"
-#include "../shm/histogram.h"
-#include "heap.h"
 
 enum { FEW = 8, FOLLOW_NS = 10000000 };
 
@@ -15,11 +13,10 @@ typedef struct {
     PyObject_HEAD
     Subscriber *subscriber;
     const struct topic *topic;
-    PyObject *take;         /* its method */
-    uint64_t passed[BANDS]; /* sequences up to which its topic was taken before */
+    PyObject *take; /* its method */
     uint32_t held_of[BANDS], held;
     uint32_t taking; /* calls of `take` that are on their way: others may come in between */
-    Py_ssize_t held_bytes, again, expired, untold_bytes; /* untold: of those that were taken, and given to nobody */
+    Py_ssize_t held_bytes, expired, expired_bytes; /* expired: while they were held */
 } Source;
 
 /* One of the sources, and what the ends of its topic were like when it had nothing. The topic is mapped as long as the
@@ -33,6 +30,61 @@ struct place {
 };
 enum { NONE = 1 << BANDS };
 static const uint64_t NEVER = UINT64_MAX;
+
+/* ---- a binary heap of messages: the highest priority first, then the time of publishing ---- */
+
+struct entry {
+    uint64_t time_ns; /* of publishing */
+    uint32_t priority;
+    Source *source; /* references */
+    PyObject *sample;
+};
+
+struct heap {
+    struct entry *entries;
+    size_t count, room;
+};
+
+static bool goes_before(const struct entry *a, const struct entry *b)
+{
+    return a->priority != b->priority ? a->priority > b->priority : a->time_ns < b->time_ns;
+}
+
+/* false: no memory. */
+static bool heap_reserve(struct heap *h)
+{
+    if (h->count < h->room) return true;
+    size_t room = h->room ? 2 * h->room : 64;
+    struct entry *larger = realloc(h->entries, room * sizeof *larger);
+    if (!larger) return false;
+    h->entries = larger;
+    h->room = room;
+    return true;
+}
+
+/* There is room. */
+static void heap_push(struct heap *h, struct entry e)
+{
+    size_t at = h->count++;
+    for (; at && goes_before(&e, &h->entries[(at - 1) / 2]); at = (at - 1) / 2)
+        h->entries[at] = h->entries[(at - 1) / 2];
+    h->entries[at] = e;
+}
+
+/* It is not empty. */
+static struct entry heap_pop(struct heap *h)
+{
+    struct entry first = h->entries[0], last = h->entries[--h->count];
+    size_t at = 0, child;
+    while ((child = 2 * at + 1) < h->count) {
+        if (child + 1 < h->count && goes_before(&h->entries[child + 1], &h->entries[child])) child++;
+        if (!goes_before(&h->entries[child], &last)) break;
+        h->entries[at] = h->entries[child];
+        at = child;
+    }
+    h->entries[at] = last;
+    return first;
+}
 
 typedef struct {
     PyObject_HEAD
@@ -86,12 +138,14 @@ static int Source_init(PyObject *object, PyObject *args, PyObject *kwargs)
     if (!PyArg_ParseTuple(args, "O!(KKKKKKKK)", state->subscriber, &subscriber, &p[0], &p[1], &p[2], &p[3], &p[4],
                           &p[5], &p[6], &p[7]))
         return -1;
-    for (uint32_t band = 0; band < BANDS; band++) self->passed[band] = p[band];
     Py_XSETREF(self->take, PyObject_GetAttrString(subscriber, "take"));
     Py_XSETREF(self->subscriber, (Subscriber *)Py_NewRef(subscriber));
     if (!self->take) return -1;
     GUARD_BEGIN(subscriber);
-    self->topic = self->subscriber->core ? self->subscriber->core->topic : NULL;
+    rtmw_subscriber *core = self->subscriber->core;
+    self->topic = core ? core->topic : NULL;
+    for (uint8_t band = 0; core && band < BANDS; band++)
+        if (p[band]) rtmw_subscriber_skip(core, band, p[band]);
     GUARD_END();
     if (!self->topic) Py_XDECREF(PyObject_CallNoArgs(self->take)); /* says that it is closed */
     return self->topic ? 0 : -1;
@@ -110,9 +164,8 @@ static void Source_dealloc(PyObject *object)
 static PyMemberDef Source_members[] = {{"subscriber", T_OBJECT_EX, offsetof(Source, subscriber), READONLY, NULL},
                                        {"held", T_UINT, offsetof(Source, held), READONLY, NULL},
                                        {"held_bytes", T_PYSSIZET, offsetof(Source, held_bytes), READONLY, NULL},
-                                       {"again", T_PYSSIZET, offsetof(Source, again), READONLY, NULL},
                                        {"expired", T_PYSSIZET, offsetof(Source, expired), READONLY, NULL},
-                                       {"untold_bytes", T_PYSSIZET, offsetof(Source, untold_bytes), READONLY, NULL},
+                                       {"expired_bytes", T_PYSSIZET, offsetof(Source, expired_bytes), READONLY, NULL},
                                        {NULL, 0, 0, 0, NULL}};
 static PyType_Slot Source_slots[] = {{Py_tp_init, Source_init},
                                      {Py_tp_dealloc, Source_dealloc},
@@ -128,7 +181,7 @@ static void push(Merge *m, Source *s, PyObject *sample)
     s->held++;
     s->held_of[message->priority]++;
     s->held_bytes += (Py_ssize_t)message->size;
-    heap_push(&m->heap, (struct entry){message->source_time_ns, message->priority, Py_NewRef(s), sample});
+    heap_push(&m->heap, (struct entry){message->source_time_ns, message->priority, (Source *)Py_NewRef(s), sample});
 }
 
 /* The caller has the references now. */
@@ -142,37 +195,17 @@ static struct entry pop(Merge *m)
     return first;
 }
 
-/* A message that was just taken, and had been taken before its topic was left: its time is none of this subscriber. */
-static void forget_time(const Source *s, const rtmw_message *message)
-{
-    GUARD_BEGIN(s->subscriber); /* its close takes the core away */
-    const struct rtmw_subscriber *core = s->subscriber->core;
-    if (core && core->histogram) {
-        uint64_t published_ns = load_relaxed(&core->region->descriptors[message->descriptor].published_ns);
-        histogram_forget(core->histogram, core->taken_ns > published_ns ? core->taken_ns - published_ns : 0);
-    }
-    GUARD_END();
-}
-
 /* Takes the next message of a source into the heap. 1; 0: there is none; -1: an exception is set. */
 static int advance(Merge *m, Source *s)
 {
-    for (;;) {
-        if (!heap_reserve(&m->heap)) return PyErr_NoMemory(), -1;
-        s->taking++;
-        PyObject *taken = PyObject_CallNoArgs(s->take);
-        s->taking--;
-        if (!taken || taken == Py_None) return Py_XDECREF(taken), taken ? 0 : -1;
-        const rtmw_message *message = &((Sample *)taken)->core;
-        if (message->sequence > s->passed[message->priority]) {
-            if (heap_reserve(&m->heap)) return push(m, s, taken), 1; /* again: meanwhile others may have taken */
-            return Py_DECREF(taken), PyErr_NoMemory(), -1;
-        }
-        s->again++;
-        forget_time(s, message);
-        s->untold_bytes += (Py_ssize_t)message->size;
-        Py_DECREF(taken);
-    }
+    PyObject *taken;
+    if (!heap_reserve(&m->heap)) return PyErr_NoMemory(), -1;
+    s->taking++;
+    taken = PyObject_CallNoArgs(s->take);
+    s->taking--;
+    if (!taken || taken == Py_None) return Py_XDECREF(taken), taken ? 0 : -1;
+    if (heap_reserve(&m->heap)) return push(m, s, taken), 1; /* again: meanwhile others may have taken */
+    return Py_DECREF(taken), PyErr_NoMemory(), -1;
 }
 
 static struct place place_of(Source *s)
@@ -236,7 +269,7 @@ static PyObject *next_of(Merge *m)
             return NULL;
         }
         s->expired += is_over;
-        s->untold_bytes += is_over ? (Py_ssize_t)message->size : 0;
+        s->expired_bytes += is_over ? (Py_ssize_t)message->size : 0;
         Py_DECREF(s);
         if (!is_over) return first.sample;
         Py_DECREF((PyObject *)first.sample);

@@ -14,7 +14,9 @@ _T = TypeVar("_T")
 class Source(Generic[_T]):
     """A subscriber among many, and what is counted of it."""
 
-    def __init__(self, subscriber: Subscriber[_T], passed: tuple[int, ...], /) -> None: ...
+    def __init__(self, subscriber: Subscriber[_T], passed: tuple[int, ...], /) -> None:
+        """`passed`: it begins behind these sequences, by priority."""
+
     @property
     def subscriber(self) -> Subscriber[_T]: ...
     @property
@@ -24,14 +26,11 @@ class Source(Generic[_T]):
     @property
     def held_bytes(self) -> int: ...
     @property
-    def again(self) -> int:
-        """Messages that were taken and given to nobody: those up to `passed`; `expired`: their time was over meanwhile;
-        `untold_bytes`: of both."""
+    def expired(self) -> int:
+        """Messages that were held when their time was over, and given to nobody; `expired_bytes` of them."""
 
     @property
-    def expired(self) -> int: ...
-    @property
-    def untold_bytes(self) -> int: ...
+    def expired_bytes(self) -> int: ...
 
 @disjoint_base
 class Merge(Generic[_T]):

@@ -424,8 +424,8 @@ class PatternSubscriber(Merge[T], Closing):
         found = source.subscriber.stats()
         return replace(
             found,
-            received=found.received - source.held - source.again - source.expired,
-            bytes=found.bytes - source.held_bytes - source.untold_bytes,
+            received=found.received - source.held - source.expired,
+            bytes=found.bytes - source.held_bytes - source.expired_bytes,
             waiting=found.waiting + source.held,
             expired=found.expired + source.expired,
         )
