@@ -13,14 +13,12 @@ import math
 import os
 import threading
 import weakref
-from collections import deque
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 from typing import Any, Final, Generic, NoReturn, Self, TypeVar, overload
 
-from rtmw import shm
 from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.domain import Domain, domain_of
@@ -72,6 +70,7 @@ class _Line(Line):
         """Values of requests do not travel as they are."""
         self._decode, self._unpacked = reply.kind.decode, reply.unpacked
         self.users = 0
+        """Clients that were not closed; back at 0, it is closed, and no other client gets it."""
         self.program = ""
         """The program that serves, or did."""
         self.calls: dict[int, Call] = {}
@@ -126,17 +125,11 @@ class _Line(Line):
                     self._said, self.program = said.sequence, program
                     self._announced = said.publisher, said._pid == 0
             identity, is_far = self._announced
-            if identity and not self._is_there(identity, is_far):  # who publishes there next says so again
+            there = wire.publishing(self.domain, self._servers.topic)  # of a server on another host the node is
+            if identity and not (there if is_far else identity in there):  # who publishes there next says so again
                 self._announced = identity, is_far = 0, False
             self.server = server = identity if self._is_heard() else 0
             return server
-
-    def _is_there(self, identity: int, is_far: bool) -> bool:
-        """The server publishes that it serves; of one on another host the node does, while it is there."""
-        region = self.domain.region
-        life = region.topic_life(wire.server_topic(self.name))
-        rows = shm.living(shm.publishers(region, life)) if life else ()
-        return any(is_far or region.identity(row.identity) == identity for row in rows)
 
     def why_none(self) -> str:
         """Why there is no server, as far as that is known."""
@@ -315,10 +308,8 @@ class _Line(Line):
         return ClientStats(self.begun, len(self.calls), self.late, program)
 
 
-_lines: dict[tuple[int, str, int, int], _Line] = {}
+_lines: weakref.WeakValueDictionary[tuple[int, str, int, int], _Line] = weakref.WeakValueDictionary()
 _lock = threading.Lock()
-_dropped: deque[_Line] = deque()
-"""Lines of clients that were dropped without `close`."""
 
 
 def _after_fork() -> None:
@@ -326,7 +317,6 @@ def _after_fork() -> None:
     global _lock
     _lock = threading.Lock()
     _lines.clear()
-    _dropped.clear()
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -336,35 +326,10 @@ def _line_of(domain: Domain, name: str, request: Envelope, reply: Envelope) -> _
     key = id(domain), name, request.kind.identity, reply.kind.identity
     with _lock:
         line = _lines.get(key)
-        if line is None or line.publisher.closed:
+        if line is None or not line.users or line.publisher.closed:
             line = _lines[key] = _Line(domain, name, request, reply)
         line.users += 1
-    _settle()
-    return line
-
-
-def _give_back(line: _Line) -> None:
-    with _lock:
-        line.users -= 1
-        if line.users:
-            return
-        for key in [key for key, one in _lines.items() if one is line]:
-            del _lines[key]
-    line.close()
-
-
-def _drop(line: _Line) -> None:
-    """A garbage collector calls it for a client that was not closed, perhaps in a thread that has the lock."""
-    _dropped.append(line)
-    _settle()
-
-
-def _settle() -> None:
-    """Give back the lines of clients that were dropped. Whoever has the lock does so afterwards."""
-    while _dropped and _lock.acquire(blocking=False):
-        _lock.release()
-        with suppress(IndexError, RtmwError):
-            _give_back(_dropped.popleft())
+        return line
 
 
 class Stream(Closing, Generic[R]):
@@ -458,11 +423,10 @@ class Client(Closing, Generic[Q, R]):
         wire.check_name(name)
         self.name = name
         """The name of the service that was given."""
-        self._shared: _Line | None = None
         given = domain_of(domain)
-        self._shared = _line_of(given, name, wire.envelope("Request", request), wire.envelope("Reply", reply))
-        self._drop = weakref.finalize(self, _drop, self._shared)
-        self._drop.atexit = False
+        self._shared: _Line | None = _line_of(
+            given, name, wire.envelope("Request", request), wire.envelope("Reply", reply)
+        )
         given.adopt(self)
 
     @property
@@ -542,11 +506,14 @@ class Client(Closing, Generic[Q, R]):
 
     def close(self) -> None:
         """Its calls and streams that are not over end with ClosedError."""
-        line, self._shared = self._shared, None
-        if line is not None and self._drop.detach():
-            line.end(self)
-            _give_back(line)
-            _settle()
+        with _lock:
+            line, self._shared = self._shared, None
+            if line is None:
+                return
+            line.users -= 1  # of clients that are dropped without `close` the line is closed when it is collected
+        line.end(self)
+        if not line.users:
+            line.close()
 
     def __repr__(self) -> str:
         return f"<rtmw.Client {self.name!r}{', closed' if self._shared is None else ''}>"

@@ -282,9 +282,7 @@ class Service(Closing, Generic[Q, R]):
     def _another(self, sample: shm.Sample[Any]) -> str | None:
         """The program of another server that says here that it serves. None: it is none, or has ended. What comes from
         another host is there while a node publishes it."""
-        region, who = self._domain.region, wire.announced(sample)
-        life = region.topic_life(self._others.topic)
-        others = [region.identity(row.identity) for row in shm.living(shm.publishers(region, life))]
+        others, who = wire.publishing(self._domain, self._others.topic), wire.announced(sample)
         is_there = any(one != self._identity and (sample._pid == 0 or one == sample.publisher) for one in others)
         return who if is_there else None
 

@@ -226,6 +226,13 @@ def subscriber(topic: str, envelope: Envelope, domain: Domain, **options: Any) -
     return cast("Subscriber[Any]", made)
 
 
+def publishing(domain: Domain, topic: str) -> list[int]:
+    """Returns the identities of those who publish on a topic and live."""
+    region = domain.region
+    life = region.topic_life(topic)
+    return [region.identity(row.identity) for row in shm.living(shm.publishers(region, life))] if life else []
+
+
 class Readers:
     """Who reads what a publisher publishes; a program that takes any type, as a recorder does, is none."""
 
