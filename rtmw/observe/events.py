@@ -85,8 +85,8 @@ class _Endpoint:
     def role(self) -> str:
         return "publisher" if self.publishes else "subscriber"
 
-    def event(self, kind: EventKind) -> Event:
-        return Event(kind, self.topic, self.program, self.pid, self.host, self.apart or self.role)
+    def event(self, kind: EventKind, text: str = "") -> Event:
+        return Event(kind, self.topic, self.program, self.pid, self.host, text or self.role)
 
 
 def events(domain: int | Domain | None = None) -> Events:
@@ -152,13 +152,17 @@ class Events(Closing):
             had = [one for one in self._known.values() if one.pid == pid]
             if had:
                 self._found.append(Event(EventKind.DIED, "", had[0].program, pid, "", _told(had)))
-        gone = {key: one for key, one in self._known.items() if key not in now and one.pid not in dead}
-        came = {key: one for key, one in now.items() if key not in self._known}
+        before = {key: one for key, one in self._known.items() if key in now or one.pid not in dead}
         self._known = now
-        self._found.extend(one.event(EventKind.LEFT) for one in gone.values())
-        self._found.extend(one.event(EventKind.CAME) for one in came.values())
-        self._tell_unmatched(came)
+        self._tell_unmatched(self._tell(before, now))
         self._watch({one.pid for one in now.values()} - {0})
+
+    def _tell(self, before: dict[object, _Endpoint], now: dict[object, _Endpoint]) -> dict[object, _Endpoint]:
+        """Tells who has left and who has come; returns those who have come."""
+        came = {key: one for key, one in now.items() if key not in before}
+        self._found.extend(one.event(EventKind.LEFT) for key, one in before.items() if key not in now)
+        self._found.extend(one.event(EventKind.CAME) for one in came.values())
+        return came
 
     def _settled(self, region: shm.Region) -> tuple[dict[object, tuple[_Endpoint, bool]], set[int]]:
         """The rows, and who is dead of them. Of a process that dies while they are read some are alive: they are read
@@ -195,8 +199,7 @@ class Events(Closing):
                 is_new = key in came or of in came
                 reason = apart(writer.peer, reader.peer) if is_new and writer.peer and reader.peer else None
                 if reason is not None:
-                    told = Event(EventKind.UNMATCHED, reader.topic, reader.program, reader.pid, "", reason)
-                    self._found.append(told)
+                    self._found.append(reader.event(EventKind.UNMATCHED, reason))
 
     def _watch(self, pids: set[int]) -> None:
         self._unwatch([fd for fd, pid in self._watched.items() if pid not in pids])
@@ -224,13 +227,8 @@ class Events(Closing):
         if told is None:
             return
         before, self._elsewhere = self._elsewhere, told
-        if before is None:  # who was there when this began
-            return
-        self._found.extend(one.event(EventKind.LEFT) for key, one in before.items() if key not in told)
-        for one in (one for key, one in told.items() if key not in before):
-            self._found.append(Event(EventKind.CAME, one.topic, one.program, one.pid, one.host, one.role))
-            if one.apart:
-                self._found.append(one.event(EventKind.UNMATCHED))
+        came = {} if before is None else self._tell(before, told)  # None: who was there when this began
+        self._found.extend(one.event(EventKind.UNMATCHED, one.apart) for one in came.values() if one.apart)
 
     # ---- for, async for ----
 
@@ -248,28 +246,14 @@ class Events(Closing):
         return self
 
     async def __anext__(self) -> Event:
+        import asyncio  # where it is used: commands that only look do without
+
         while not self._found:
             if self._closed:
                 raise StopAsyncIteration
             self._step(0.0)
-            if not self._found and not self._closed:
-                await self._until_readable()
+            await asyncio.sleep(0.0 if self._found else _LOOK_S)
         return self._found.popleft()
-
-    async def _until_readable(self) -> None:
-        """Wait for a death for _LOOK_S at most."""
-        import asyncio  # where it is used: commands that only look do without
-
-        loop, done = asyncio.get_running_loop(), asyncio.Event()
-        descriptor = os.dup(self._epoll.fileno())  # of its own: each task waits, and `close` takes none away
-        loop.add_reader(descriptor, done.set)
-        timer = loop.call_later(_LOOK_S, done.set)
-        try:
-            await done.wait()
-        finally:
-            timer.cancel()
-            loop.remove_reader(descriptor)
-            os.close(descriptor)
 
     def close(self) -> None:
         """End it; a thread that waits returns. In a child of fork() it takes nothing away from the parent."""
