@@ -8,7 +8,7 @@ text: in GBK the second byte of a character may be that of a backslash.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -135,24 +135,16 @@ class _Reader:
         start = space.end() if space else self.at
         if self.text[start : start + 1] in ("", ":", ")"):
             raise self._fail("a value")
-        depth = 0
-        for sign, text in self._tokens():
-            depth += (sign == "(") - (sign == ")")
+        depth, said = 0, ""
+        while True:
+            token = self.take("a value", *_TOKEN.groupindex)
+            if token["text"]:
+                said = self._quoted() if token["text"] == '"' else self._counted()
+            depth += bool(token["open"]) - bool(token["close"])
             if depth > DEEPEST:
                 raise KqmlError(f"at character {self.at}: more than {DEEPEST} lists lie in one another")
-            if not depth and sign not in ("'", "`", ","):
-                is_text = self.text[start] in '"#'
-                return text if is_text else self.text[start : self.at]
-        raise self._fail("a value")
-
-    def _tokens(self) -> Iterator[tuple[str, str]]:
-        """The sign that a token begins with, and the text that it means."""
-        while True:
-            found = self.take("a value", *_TOKEN.groupindex)
-            if found["text"]:
-                yield '"', self._quoted() if found["text"] == '"' else self._counted()
-            else:
-                yield found[0].strip()[0], found[0].strip()
+            if not depth and not token["sign"]:
+                return said if self.text[start] in '"#' else self.text[start : self.at]
 
     def _quoted(self) -> str:
         """Behind a quote, to the next one that has no backslash before it."""

@@ -14,7 +14,7 @@ import re
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -121,14 +121,11 @@ class Operation:
         """What the domain was told last of each agent."""
 
     def say(self) -> None:
-        """The relay is at work, and so much waits. Call it once a second."""
-        if self._board is not None:
-            machine = self._server.machine
-            self._look_again(machine)
-            self._board[0].publish(pack_relay(self._agents.values(), machine.rows, machine.full))
-
-    def _look_again(self, machine: Machine) -> None:
-        """Makes the rows of those agents anew of which there may be something else to say."""
+        """The relay is at work, and so much waits. Call it once a second: it makes the rows of those agents anew of
+        which there may be something else to say."""
+        if self._board is None:
+            return
+        machine = self._server.machine
         changed, machine.changed = machine.changed, set()
         for name in changed:
             if machine.policy.agents.get(name) is None:
@@ -137,6 +134,7 @@ class Operation:
             one = _agent(machine, name)
             figures = one["waiting"], one["in_flight"], one["oldest"] or 0, one["skew"]
             self._agents[name] = RelayAgent(name, one["connected"] == "yes", *figures)
+        self._board[0].publish(pack_relay(self._agents.values(), machine.rows, machine.full))
 
     def tell(self, row: Row) -> None:
         """Publishes the alarm of an ALARM row."""
@@ -148,19 +146,18 @@ class Operation:
             publisher.close()
 
     async def answer(self, uid: int, verb: str, whom: str) -> dict[str, Any]:
-        owner = self._server.store.folder.stat().st_uid
+        owner, machine = self._server.store.folder.stat().st_uid, self._server.machine
         if uid not in (owner, 0):
             return {"denied": f"the relay answers uid {owner}, who owns its folder, and root; uid {uid} is neither"}
-        if verb == "queue" and whom and self._server.machine.policy.agents.get(whom) is None:
+        if verb == "queue" and whom and machine.policy.agents.get(whom) is None:
             return {"denied": f"the settings have no agent {whom}: rtmw relay agents shows those that there are"}
         if verb in LOOKS:
-            rows = _looked(self._server.machine, verb, whom)
+            names = [whom] if whom else [one.name for one in machine.policy.relay.agents]
+            looked = (_queue(machine, name) if verb == "queue" else [_agent(machine, name)] for name in names)
+            rows = chain.from_iterable(looked)
             return {"rows": list(islice(rows, MOST)), "more": sum(1 for _ in rows)}
         if verb not in ACTS or (verb not in ("hold", "release") and not _NUMBER.fullmatch(whom)):
             return {"denied": f"the relay knows no {verb} {whom}: it is of another version"}
-        return await self._do(uid, verb, whom)
-
-    async def _do(self, uid: int, verb: str, whom: str) -> dict[str, Any]:
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
 
         def reply(words: str, is_done: bool) -> None:
@@ -168,7 +165,7 @@ class Operation:
                 answer.set_result({"done": is_done, "words": words})
 
         body = self._body(whom) if verb == "requeue" else None
-        self._server.step(self._server.machine.act, Act(uid, verb, whom, body, reply))
+        self._server.step(machine.act, Act(uid, verb, whom, body, reply))
         return await answer
 
     def _body(self, order: str) -> bytes | None:
@@ -211,9 +208,3 @@ def _queue(machine: Machine, recipient: str) -> Iterator[dict[str, Any]]:
             "priority": order.priority, "oldest": order.at, "tries": leg.tries,
             "state": "sent, not confirmed" if is_sent else machine.why_unsent(leg),
         }  # fmt: skip
-
-
-def _looked(machine: Machine, verb: str, whom: str) -> Iterator[dict[str, Any]]:
-    """The rows that answer one of LOOKS."""
-    for name in [whom] if whom else [one.name for one in machine.policy.relay.agents]:
-        yield from _queue(machine, name) if verb == "queue" else [_agent(machine, name)]
