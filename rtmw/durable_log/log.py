@@ -7,6 +7,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 V = TypeVar("V")
+R = TypeVar("R", bound=Reading[Any, Any])
 
 _logs: weakref.WeakSet[Log[Any]] = weakref.WeakSet()
 """All logs of this process: a child of fork() gives them new locks, for a thread that it lacks may hold one."""
@@ -366,7 +368,7 @@ class Log(Closing, Generic[T]):
             raise
         self._encode = self.type.encode
         self._decode: Callable[[bytes], Any] = self.type.decode or bytes
-        self._lock = threading.RLock()
+        self._lock: AbstractContextManager[Any] = threading.RLock()
         _logs.add(self)
         self._holder: Holder | None = None
         self._writer: Writer | None = None
@@ -404,7 +406,7 @@ class Log(Closing, Generic[T]):
         Errors: ValueError, TypeError, TypeMismatch, KeysError, NotPermitted, LogError; SessionError: no node was
         reached within `timeout`.
         """
-        made: Log[Any] = import_module("rtmw.replica.client").connect(name, type, options)
+        made: Log[Any] = import_module("rtmw.replica.client").connect(name, type, **options)
         return made
 
     # ---- append ----
@@ -541,11 +543,7 @@ class Log(Closing, Generic[T]):
 
         Only what is durable is read. Errors: ValueError, ClosedError, LogDamaged.
         """
-        with self._lock:
-            self._check_open()
-            records = LogRecords[T](self._folder, Asked(start, cursor, follow), self._decode, self)
-            self._readers.add(records)
-        return records
+        return self._read_with(LogRecords[T], Asked(start, cursor, follow))
 
     def read_batches(
         self, start: Start | int | datetime = Start.EARLIEST, *, cursor: str | None = None, follow: bool = False
@@ -554,11 +552,17 @@ class Log(Closing, Generic[T]):
         a log."""
         from rtmw.durable_log.batches import LogBatches
 
+        return self._read_with(LogBatches[T], Asked(start, cursor, follow))
+
+    def _read_with(self, kind: Callable[[Folder, Asked, Callable[[bytes], T], object], R], asked: Asked) -> R:
         with self._lock:
             self._check_open()
-            batches = LogBatches[T](self._folder, Asked(start, cursor, follow), self._decode, self)
-            self._readers.add(batches)
-        return batches
+            reader = kind(self._folder_for(asked), asked, self._decode, self)
+            self._readers.add(reader)
+        return reader
+
+    def _folder_for(self, asked: Asked) -> Folder:
+        return self._folder
 
     def cursors(self) -> dict[str, Cursor]:
         """The cursors of the log, by their names."""

@@ -2,7 +2,7 @@
 
     program's threads and loops ── begin ──► requests of a turn ──► master      (this module's thread and loop)
                                 ◄── woken ── answers of a turn  ◄──
-    a reader                    ◄── frames ─ Fetch ◄────────────── any node
+    a reader                    ◄── frames ─ FedReader ◄────────── any node
 
 The program has a session with each node that it names, and each tells whom it takes for the master, in which epoch. The
 highest epoch counts. What has no answer is sent to a new master again, in its order, with the same ids and the same
@@ -16,14 +16,13 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
-from weakref import WeakSet
 
 import uvloop
 
@@ -41,7 +40,7 @@ from rtmw.errors import (
     NotPermitted,
     SessionError,
 )
-from rtmw.log import Watch
+from rtmw.log import Label, Reader, Watch
 from rtmw.net.session.carrier import Carrier
 from rtmw.net.session.hello import Hello, Terms
 from rtmw.net.session.session import Session
@@ -49,14 +48,13 @@ from rtmw.net.session.sockets import Backoff
 from rtmw.replica import requests as r
 from rtmw.replica.requests import Ask, Heard, Refusal, Welcome
 from rtmw.replica.words import Reply
-from rtmw.text.addresses import place_to_reach, unix_path
 from rtmw.waiting import Asleep, Signal, Waiting
 
 if TYPE_CHECKING:
     from rtmw.net.security.identity import Identity
     from rtmw.net.session.session import Stream
 
-__all__ = ["Call", "Connection", "Fetch", "error_of"]
+__all__ = ["Call", "Connection", "FedReader", "Way", "error_of"]
 
 OPEN_MOST: Final = 4096
 OPEN_BYTES: Final = 32 << 20
@@ -83,8 +81,8 @@ class Call:
     """A request, from its beginning to its answer."""
 
     __slots__ = (
-        *("begun", "data", "future", "goes_anywhere", "heard", "link", "records", "ticket", "until", "waiter"),
-        *("was_resent", "was_sent"),
+        *("begun", "data", "future", "goes_anywhere", "heard", "id", "labels", "link", "records", "since", "ticket"),
+        *("until", "waiter", "was_resent", "was_sent"),
     )
 
     def __init__(self, ticket: int, data: bytes, records: int = 0, goes_anywhere: bool = False) -> None:
@@ -96,6 +94,9 @@ class Call:
         self.future: asyncio.Future[None] | None = None
         """One of the two; `until`: when the future ends without an answer."""
         self.begun = self.until = 0.0
+        self.id: Label | None = None
+        self.labels, self.since = b"", 0
+        """What an append is found by."""
 
 
 class Link:
@@ -136,17 +137,6 @@ class Way:
         return Identity.load(self.keys)
 
 
-_connections: WeakSet[Connection] = WeakSet()
-
-
-def _after_fork() -> None:
-    for connection in _connections:
-        connection.is_forked = True
-
-
-os.register_at_fork(after_in_child=_after_fork)
-
-
 class Connection(Closing):
     """Any thread and any event loop, but for what says otherwise. One thread of its own."""
 
@@ -156,7 +146,8 @@ class Connection(Closing):
         self.known = 0
         """The highest commit point that a node has told."""
         self.welcome: Welcome | None = None
-        self.is_forked = self._is_over = self._is_told = False
+        self._is_over = self._is_told = False
+        self._owner = os.getpid()
         self._lock = threading.Lock()
         """Protects the calls."""
         self._calls: dict[int, Call] = {}
@@ -183,7 +174,6 @@ class Connection(Closing):
         self._stopping = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name=f"rtmw log {name}", daemon=True)
         self._thread.start()
-        _connections.add(self)
         try:
             self._wait_for_welcome()
         except BaseException:
@@ -217,7 +207,7 @@ class Connection(Closing):
         return next(self._tickets) % 0xFFFFFFFF + 1
 
     def check(self) -> None:
-        if self.is_forked:
+        if self._owner != os.getpid():
             raise ForkedError(f"log {self.name}: connected by the parent of this process; connect in this one, too")
         if self._is_over:
             raise ClosedError(f"log {self.name}: used after close()")
@@ -229,8 +219,7 @@ class Connection(Closing):
 
     def submit(self, call: Call) -> None:
         """Puts a call on its way; the caller has set who waits for it."""
-        if self.is_forked or self._is_over:
-            self.check()
+        self.check()
         with self._lock:
             self._calls[call.ticket] = call
             self._unsent.append(call)
@@ -301,16 +290,20 @@ class Connection(Closing):
 
     def close(self) -> None:
         """Waits for answers, a few seconds at most, and ends the sessions."""
-        if self.is_forked or self._is_over:
+        if self._is_over or self._owner != os.getpid():
             return
         is_within = threading.current_thread() is self._thread  # which has collected a log that nobody closed
         if not is_within and self.welcome is not None:
             self.room.wait(lambda: not self._calls, CLOSE_S)
         self._is_over = True
-        with suppress(RuntimeError):  # it has ended
-            self._loop.call_soon_threadsafe(self._stopping.set)
+        self.soon(self._stopping.set)
         if not is_within:
             self._thread.join()
+
+    def soon(self, call: Callable[..., object], *arguments: object) -> None:
+        """The thread of the loop calls this, unless it has ended."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(call, *arguments)
 
     # ---- the thread of the loop ----
 
@@ -355,13 +348,10 @@ class Connection(Closing):
 
     async def _keep(self, carrier: Carrier, place: str) -> None:
         """A session with the node of this place, again and again."""
-        backoff, path = Backoff(longest=LONGEST_S), unix_path(place)
+        backoff = Backoff(longest=LONGEST_S)
         async for _ in backoff:
             try:
-                if path is not None:
-                    session = await carrier.connect_unix(Path(path))
-                else:
-                    session = await carrier.connect(*place_to_reach(place))
+                session = await carrier.connect_to(place)
                 await self._carry(Link(place, session, session.open(r.log_purpose(self.name))), backoff)
             except (SessionError, ValueError) as error:
                 self._why[place] = str(error).removeprefix(f"{place}: ")
@@ -479,84 +469,101 @@ class Connection(Closing):
 
     # ---- readers ----
 
-    def fetch(self, fetch: Fetch) -> None:
-        """From any thread. Where it is closed, so is the reader."""
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._begin_to_fetch, fetch)
-
-    def _begin_to_fetch(self, fetch: Fetch) -> None:
-        task = fetch.task = self._loop.create_task(self._fetch(fetch))
+    def fetch(self, reader: FedReader) -> None:
+        task = reader.task = self._loop.create_task(self._fetch(reader))
         self._fetching.add(task)
         task.add_done_callback(self._fetching.discard)
 
-    def end_fetch(self, fetch: Fetch) -> None:
-        """From any thread."""
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(lambda: fetch.task is not None and fetch.task.cancel())
-
-    async def _fetch(self, fetch: Fetch) -> None:
+    async def _fetch(self, reader: FedReader) -> None:
         """From one node after another, until the limit, or what no node will say otherwise."""
         try:
             async for _ in Backoff(longest=LONGEST_S):
                 ready = [link for link in self._links if link.welcome and link.session.is_connected]
                 link = self._master if self._master in ready else next(iter(ready), None)
-                others = [link for link in ready if link.place not in fetch.refused]
+                others = [link for link in ready if link.place not in reader.refused]
                 if link is not None and others:
-                    await self._fetch_from(link if link in others else others[0], fetch)
-                if fetch.came >= fetch.limit or fetch.error is not None:
+                    await self._fetch_from(link if link in others else others[0], reader)
+                if reader.came >= reader.limit or reader.error is not None:
                     return
         finally:
-            fetch.watch.tell()
+            reader.watch.tell()
 
-    async def _fetch_from(self, link: Link, fetch: Fetch) -> None:
+    async def _fetch_from(self, link: Link, reader: FedReader) -> None:
         splitter = r.Splitter(r.RAW, r.LARGEST_RAW)
         with suppress(SessionError, ValueError):
-            stream = link.session.open(r.read_purpose(self.name, fetch.came, fetch.limit))
+            stream = link.session.open(r.read_purpose(self.name, reader.came, reader.limit))
             self._reading[stream] = link
             try:
                 while parts := await stream.read_parts():
                     for part in parts:
                         for (_, why), data in splitter.feed(part):
                             if why:
-                                self._fetch_refused(link, fetch, why, data)
+                                self._fetch_refused(link, reader, why, data)
                                 return
-                            fetch.put(data)
-                            fetch.refused.clear()
-                    while fetch.ahead > AHEAD:
-                        fetch.has_room.clear()
-                        await fetch.has_room.wait()
+                            reader.put(data)
+                            reader.refused.clear()
+                    while reader.ahead > AHEAD:
+                        reader.has_room.clear()
+                        await reader.has_room.wait()
             finally:
                 del self._reading[stream]
                 stream.reset()
 
-    def _fetch_refused(self, link: Link, fetch: Fetch, why: int, words: bytes) -> None:
-        fetch.refused.add(link.place)
+    def _fetch_refused(self, link: Link, reader: FedReader, why: int, words: bytes) -> None:
+        reader.refused.add(link.place)
         is_final = why in (Refusal.NO_RIGHT, Refusal.TRIMMED, Refusal.NO_RECORD)
-        if is_final or fetch.refused.issuperset(self.way.places):
-            fetch.error = error_of(self.name, Heard(Reply.REFUSED, 0, why, 0, words))
-
-    def has_taken(self, fetch: Fetch) -> None:
-        """From any thread: there is room in it again."""
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(fetch.has_room.set)
+        if is_final or reader.refused.issuperset(self.way.places):
+            reader.error = error_of(self.name, Heard(Reply.REFUSED, 0, why, 0, words))
 
 
-class Fetch:
-    """Bytes that come for one reader: put in by the thread of the loop, taken by that of the reader."""
+class FedReader:
+    """The reader in C over bytes that come from nodes, as Reader, but for what only files have. The thread of the loop
+    puts bytes in, that of the program takes them."""
 
-    def __init__(self, position: int, limit: int, watch: Watch) -> None:
-        self.limit, self.watch = limit, watch
-        self.begin(position)
+    def __init__(self, net: Connection, position: int, limit: int, watch: Watch) -> None:
+        self._net, self.limit, self.watch = net, limit, watch
         self.error: Exception | None = None
         self.refused = set[str]()
         self.has_room = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
         self._frames = deque[bytes]()
+        self._has_begun = False
+        self._begin(position)
 
-    def begin(self, position: int) -> None:
-        """Before the first byte."""
+    def _begin(self, position: int) -> None:
+        welcome = self._net.welcome
+        assert welcome is not None
         self.came = self._taken = position
         """All below `came` has come; it is a bound of batches, so another node goes on there."""
+        self._core = Reader(f"log {self._net.name}", -1, welcome.uuid, position)
+
+    @property
+    def position(self) -> int:
+        return self._core.position
+
+    def seek_time(self, time_ns: int, limit: int) -> None:
+        self._begin(self._net.ask(Ask.SEEK, r.PLACE.pack(time_ns), anywhere=True).position)
+
+    def take(self, limit: int, kind: Any, origin: object, size: int) -> list[Any]:
+        made: list[Any] = self._of_what_came(lambda: self._core.take(limit, kind, origin, size))
+        return made
+
+    def run(self, limit: int, *arguments: Any) -> Any:
+        return self._of_what_came(lambda: self._core.run(limit, *arguments))
+
+    def _of_what_came(self, make: Callable[[], Any]) -> Any:
+        """What is made of bytes that have come; nothing, if too few have. Raises why there never will be more."""
+        if not self._has_begun and self.position < self.limit:
+            self._has_begun = True
+            self._net.soon(self._net.fetch, self)
+        while not (made := make()) and self._frames:
+            data = self._frames.popleft()
+            self._taken += len(data)
+            self._core.feed(data)
+            self._net.soon(self.has_room.set)
+        if not made and self.error is not None:
+            raise self.error
+        return made
 
     def put(self, data: bytes) -> None:
         self._frames.append(data)
@@ -568,15 +575,9 @@ class Fetch:
         """Bytes that have come and were not taken."""
         return self.came - self._taken
 
-    def take(self) -> bytes:
-        """The next whole batches; empty: there are none yet. Raises why there never will be."""
-        if self._frames:
-            data = self._frames.popleft()
-            self._taken += len(data)
-            return data
-        if self.error is not None:
-            raise self.error
-        return b""
+    def close(self) -> None:
+        self._net.soon(lambda: self.task is not None and self.task.cancel())
+        self._core.close()
 
 
 def _wake(done: Waiting, call: Call) -> None:
@@ -596,8 +597,21 @@ _ERRORS: Final[dict[int, type[Exception]]] = {
 def error_of(name: str, heard: Heard) -> Exception:
     """Why a node refuses, as the error of a local log would say it."""
     words = heard.words.decode("utf-8", "replace")
-    if heard.reply is Reply.FULL:
-        return LogFull(words or f"log {name}: the disks of its nodes have no room. Nothing was appended")
-    if heard.position == Refusal.DAMAGED:
-        return LogDamaged(words, f"log {name}")
-    return _ERRORS.get(heard.position, LogError)(words)
+    match heard.reply:
+        case Reply.FULL:
+            return LogFull(words or f"log {name}: the disks of its nodes have no room. Nothing was appended")
+        case Reply.UNKNOWABLE:
+            return LogFailed(
+                f"log {name}: whether this was appended cannot be known any more: so many records with ids came since "
+                "that the nodes do not remember its id. It was not appended again"
+            )
+        case Reply.TAKEN:
+            return LogError(
+                f"log {name}: the record at position {heard.position} has this id, and other data or another key, or "
+                "is the mark that no record with it shall come. Nothing was appended. An id means one record: append "
+                "with a new one, or without"
+            )
+        case _ if heard.position == Refusal.DAMAGED:
+            return LogDamaged(words, f"log {name}")
+        case _:
+            return _ERRORS.get(heard.position, LogError)(words)

@@ -28,7 +28,6 @@ from rtmw.replica.requests import CAPABILITY
 from rtmw.replica.wire import check_settings, control_in, member_id, node_of, pack_control
 from rtmw.replica.words import Reply, Role
 from rtmw.settings import values
-from rtmw.text.addresses import place_to_reach, unix_path
 from rtmw.text.units import duration, size
 
 if TYPE_CHECKING:
@@ -115,7 +114,7 @@ def ask_node(place: str, keys: Keys | None = None, **question: Any) -> dict[str,
         async with Carrier(hello.node, identity=keys, insecure=keys is None, hello=hello) as carrier:
             while True:
                 try:
-                    session = await _connected(carrier, place)
+                    session = await carrier.connect_to(place)
                     break
                 except SessionError as error:
                     if not isinstance(error.__cause__, _NOT_THERE) or CLOCK.monotonic() >= until:
@@ -124,11 +123,6 @@ def ask_node(place: str, keys: Keys | None = None, **question: Any) -> dict[str,
             return await ask(session, _ANSWER_S + 2 * wait, **question)
 
     return asyncio.run(asked())
-
-
-async def _connected(carrier: Carrier, place: str) -> Session:
-    path = unix_path(place)
-    return await (carrier.connect_unix(Path(path)) if path else carrier.connect(*place_to_reach(place)))
 
 
 class Risk(NamedTuple):

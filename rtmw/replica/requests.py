@@ -39,7 +39,6 @@ ACK_DELAY_S: Final = 0.2
 # ---- what is appended ----
 
 _COUNT: Final = struct.Struct("<II")
-_ONE_OF: Final = struct.Struct("<III")
 _LABELS: Final = struct.Struct("<BBHHH")
 _TEXT, _NUMBER, _AUTOMATIC = 2, 3, 4
 AUTOMATIC_HEAD: Final = _LABELS.pack(0, _AUTOMATIC, 0, 24, 0)
@@ -48,8 +47,8 @@ AUTOMATIC_HEAD: Final = _LABELS.pack(0, _AUTOMATIC, 0, 24, 0)
 
 def pack_batch(labels: bytes, values: Sequence[bytes]) -> bytes:
     """Labels of the first record, and the data of each: <II, size of the labels and count; the sizes; the bytes."""
-    sizes = struct.pack(f"<{len(values)}I", *map(len, values))
-    return b"".join((_COUNT.pack(len(labels), len(values)), sizes, labels, *values))
+    head = struct.pack(f"<{2 + len(values)}I", len(labels), len(values), *map(len, values))
+    return b"".join((head, labels, *values))
 
 
 def size_of(body: int, count: int) -> int:
@@ -68,31 +67,22 @@ class Batch(NamedTuple):
 
 def unpack_batch(data: bytes | memoryview) -> Batch:
     """ValueError: these bytes are no batch, or too many."""
-    view = memoryview(data)
-    if _ONE_OF.size <= len(view) < LARGEST_BATCH - _RECORD:  # one record, as most have: the same in fewer steps
-        labels_size, count, size = _ONE_OF.unpack_from(view)
-        begin = _ONE_OF.size + labels_size
-        if count == 1 and begin + size == len(view):
-            return Batch(bytes(view[_ONE_OF.size : begin]), [view[begin:]])
-    if len(view) < _COUNT.size:
-        raise ValueError(f"a batch of {len(view)} bytes has no head")
-    labels_size, count = _COUNT.unpack_from(view)
-    begin = _COUNT.size + 4 * count
-    if not count or len(view) < begin + labels_size:
-        raise ValueError(f"a batch of {len(view)} bytes cannot have {count} records and {labels_size} bytes of labels")
-    if size_of(len(view), count) > LARGEST_BATCH:
-        raise ValueError(f"{count} records of {len(view)} bytes are too many for one append; append less at once")
-    sizes = struct.unpack_from(f"<{count}I", view, _COUNT.size)
-    at = begin + labels_size
-    if at + sum(sizes) != len(view):
-        raise ValueError(
-            f"the records of a batch of {len(view)} bytes have {sum(sizes)}, and {len(view) - at} are left"
-        )
+    view, whole = memoryview(data), len(data)
+    labels_size, count = _COUNT.unpack_from(view) if whole >= _COUNT.size else (0, 0)
+    at = _COUNT.size + 4 * count
+    if not count or whole < at + labels_size:
+        raise ValueError(f"a batch of {whole} bytes cannot have {count} records and {labels_size} bytes of labels")
+    if size_of(whole, count) > LARGEST_BATCH:
+        raise ValueError(f"{count} records of {whole} bytes are too many for one append; append less at once")
+    labels = bytes(view[at : at + labels_size])
     values: list[Buffer] = []
-    for size in sizes:
+    at += labels_size
+    for size in struct.unpack_from(f"<{count}I", view, _COUNT.size):
         values.append(view[at : at + size])
         at += size
-    return Batch(bytes(view[begin : begin + labels_size]), values)
+    if at != whole:
+        raise ValueError(f"the records of a batch of {whole} bytes would end at {at}")
+    return Batch(labels, values)
 
 
 def id_of(labels: bytes) -> bytes:
@@ -178,8 +168,6 @@ class Heard(NamedTuple):
 
 
 REQUEST: Final = struct.Struct("<IBxxxIQ")
-ONE: Final = struct.Struct("<IBxxxIQIII")
-"""A request to append one record, up to its labels: REQUEST, and how a batch of one begins."""
 _ANSWER: Final = struct.Struct("<IBxxxIQQ")
 REPLIES: Final = tuple(Reply)
 """On the wire a reply is its number in this order."""

@@ -490,10 +490,10 @@ def test_full_disks_at_a_later_master_leave_the_outcome_unknown(log: rtmw.Log[by
     call, any_log = Call(1, b""), cast("Any", log)
     call.heard = r.Heard(Reply.FULL, 1, 0, 0, b"no room")
     with pytest.raises(rtmw.LogFull, match="no room"):
-        any_log._answer(call, b"", 0, None)
+        any_log._answer(call)
     call.was_resent = True
     with pytest.raises(rtmw.LogFailed, match="whether an earlier master has kept this is unknown"):
-        any_log._answer(call, b"", 0, None)
+        any_log._answer(call)
 
 
 # Proves G387.

@@ -27,7 +27,7 @@ from rtmw.net.session.hello import Hello, Terms
 from rtmw.net.session.meetings import PATIENCE, Meetings, Overdue
 from rtmw.net.session.session import Session
 from rtmw.net.session.sockets import BACKLOG, Backoff, Door, NodeGuest, carry, look, reach, tune, user_of
-from rtmw.text.addresses import UNIX, bracketed, is_loopback
+from rtmw.text.addresses import UNIX, bracketed, is_loopback, place_to_reach, unix_path
 
 if TYPE_CHECKING:
     from rtmw.net.security.identity import Identity, Peer
@@ -295,6 +295,11 @@ class Carrier:
     async def connect_unix(self, path: Path) -> Session:
         """A session with the node at this Unix socket, as `connect` makes it over TCP."""
         return await self._dial(Dialling(self, f"{UNIX}{path}"))
+
+    async def connect_to(self, place: str) -> Session:
+        """A session with the node at `HOST:PORT` or `unix:PATH`. Raises ValueError, too."""
+        path = unix_path(place)
+        return await (self.connect(*place_to_reach(place)) if path is None else self.connect_unix(Path(path)))
 
     async def _dial(self, dialling: Dialling) -> Session:
         self._dialling.add(dialling)

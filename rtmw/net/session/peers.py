@@ -23,7 +23,7 @@ from rtmw.net.session.hello import Hello, Terms
 from rtmw.net.session.session import Session
 from rtmw.net.session.sockets import Backoff, reach
 from rtmw.settings import values
-from rtmw.text.addresses import UNIX, place_to_listen, place_to_reach, unix_path
+from rtmw.text.addresses import UNIX, place_to_listen, unix_path
 
 if TYPE_CHECKING:
     from rtmw.net.security.identity import Identity
@@ -189,8 +189,7 @@ class Peers:
         backoff = Backoff(longest=_LONGEST_S)
         async for _ in backoff:
             try:
-                path = unix_path(place)
-                session = await (carrier.connect_unix(Path(path)) if path else carrier.connect(*place_to_reach(place)))
+                session = await carrier.connect_to(place)
             except SessionError as error:
                 why = str(error).removeprefix(f"{place}: ")
             else:
