@@ -60,20 +60,20 @@ def add_move(parser: argparse.ArgumentParser) -> None:
 
 
 def add_drop(parser: argparse.ArgumentParser) -> None:
-    _begin(parser, drop_command)
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    _begin(parser, drop_command, asks=True)
 
 
 def add_rescue(parser: argparse.ArgumentParser) -> None:
-    _begin(parser, rescue_command)
+    _begin(parser, rescue_command, asks=True)
     parser.add_argument("which", metavar="NODE", help="name of the node that has the copy")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
 
 
-def _begin(parser: argparse.ArgumentParser, run: Callable[[argparse.Namespace], int]) -> None:
+def _begin(parser: argparse.ArgumentParser, run: Callable[[argparse.Namespace], int], asks: bool = False) -> None:
     runs(parser, run, domain=False)
     parser.add_argument("name", metavar="NAME", help="of the log")
     add_place(parser, f"HOST:PORT or unix:PATH, [log] listen of any of its nodes (default {NODE})", NODE)
+    if asks:
+        parser.add_argument("--yes", action="store_true", help="do not ask")
 
 
 def _ask(arguments: argparse.Namespace, **question: Any) -> dict[str, Any]:
@@ -82,13 +82,8 @@ def _ask(arguments: argparse.Namespace, **question: Any) -> dict[str, Any]:
 
 def ask_place(arguments: argparse.Namespace, **question: Any) -> dict[str, Any]:
     """What the node at `--node` answers an operator. CommandError, LogError, KeysError."""
-    keys = None
-    if arguments.keys is not None:
-        from rtmw.net.security.identity import Identity
-
-        keys = Identity.load(arguments.keys)
     try:
-        return ask_node(arguments.node, keys, **question)
+        return ask_node(arguments.node, arguments.keys, **question)
     except SessionError as error:
         raise CommandError(f"the node at {arguments.node} is not reached: {error}") from None
     except ValueError as error:
@@ -103,12 +98,9 @@ def create_command(arguments: argparse.Namespace) -> int:
     with line() as shown:
         shown(f"waiting for the node at {arguments.node}, for {', '.join(members)}, and for a first master")
         made = _ask(arguments, **question, wait=_WAIT_S)
-    if arguments.json:
-        show_json(made)
-    else:
-        master = f"master {made['master']}" if made["master"] else "no master yet: rtmw log status says why"
-        say(f"log {arguments.name} is made; its members are {', '.join(made['members'])}; {master}")
-    return 0
+    master = f"master {made['master']}" if made["master"] else "no master yet: rtmw log status says why"
+    members = ", ".join(made["members"])
+    return _show_done(arguments, made, f"log {arguments.name} is made; its members are {members}; {master}")
 
 
 def status_command(arguments: argparse.Namespace) -> int:
@@ -124,9 +116,7 @@ def status_command(arguments: argparse.Namespace) -> int:
     for member in found["members"]:
         lag = found["lag"].get(member)
         role = "master" if member == found["master"] else "in sync" if member in found["in_sync"] else "not in sync"
-        rows.append(
-            (member, role, None if lag is None else size(lag["bytes"]), None if lag is None else lag["seconds"])
-        )
+        rows.append((member, role, *((size(lag["bytes"]), lag["seconds"]) if lag else (None, None))))
     show(Table("Members", ("node", "", "behind", "for seconds"), rows))
     reach = f"records {found['earliest']} to {found['committed']}, checkpoint {found['checkpoint']}"
     if found["checkpoint_age"]:
@@ -142,23 +132,20 @@ def members_command(arguments: argparse.Namespace) -> int:
         raise CommandError(f"{change} names one node; `replace {which} {by}` puts {by} in the place of {which}")
     add = which if change == "add" else (by or which) if change == "replace" else ""
     done = _ask(arguments, ask="members", add=add, remove="" if change == "add" else which)
-    _show_done(arguments, done, f"the members of {arguments.name} are {', '.join(done['members'])}")
-    return 0
+    return _show_done(arguments, done, f"the members of {arguments.name} are {', '.join(done['members'])}")
 
 
 def move_command(arguments: argparse.Namespace) -> int:
     done = _ask(arguments, ask="move", to=arguments.to or "", off=arguments.off or "")
     stays = "" if done["from"] != done["to"] else ", as before"
-    _show_done(arguments, done, f"the master of {arguments.name} is {done['to']}{stays}")
-    return 0
+    return _show_done(arguments, done, f"the master of {arguments.name} is {done['to']}{stays}")
 
 
 def drop_command(arguments: argparse.Namespace) -> int:
     if not _is_sure(arguments, f"all records of {arguments.name} go, on all of its nodes"):
         return 1
     done = _ask(arguments, ask="drop")
-    _show_done(arguments, done, f"{arguments.name} is dropped")
-    return 0
+    return _show_done(arguments, done, f"{arguments.name} is dropped")
 
 
 def rescue_command(arguments: argparse.Namespace) -> int:
@@ -166,8 +153,7 @@ def rescue_command(arguments: argparse.Namespace) -> int:
     if not _is_sure(arguments, "; ".join(asked["words"])):
         return 1
     done = _ask(arguments, ask="rescue", node=arguments.which, yes=True)
-    _show_done(arguments, done, f"{arguments.name} is rescued from the copy of {arguments.which}")
-    return 0
+    return _show_done(arguments, done, f"{arguments.name} is rescued from the copy of {arguments.which}")
 
 
 def _is_sure(arguments: argparse.Namespace, words: str) -> bool:
@@ -179,11 +165,12 @@ def _is_sure(arguments: argparse.Namespace, words: str) -> bool:
     return input("go on? [y/N] ").strip().lower() in ("y", "yes")
 
 
-def _show_done(arguments: argparse.Namespace, done: dict[str, Any], words: str) -> None:
+def _show_done(arguments: argparse.Namespace, done: dict[str, Any], words: str) -> int:
     if arguments.json:
         show_json(done)
-        return
+        return 0
     say(words)
     if done.get("stays"):
         stays = ", ".join(done["stays"])
         say(f"{stays} could not be reached: what it keeps of {arguments.name} stays, below data/logs and data/marks")
+    return 0

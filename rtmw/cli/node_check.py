@@ -273,11 +273,10 @@ def _logs(node: str, path: Path) -> Iterator[Check]:
 
 def _is_at(node: str, place: str, folder: Path | None) -> bool:
     """Does this node run, and listen there?"""
-    from rtmw.net.security.identity import Identity
     from rtmw.replica.operating import ask_node
 
     try:
-        told = ask_node(place, Identity.load(folder) if folder else None, ask="logs")
+        told = ask_node(place, folder, ask="logs")
     except RtmwError:
         return False
     return bool(told["node"] == node)

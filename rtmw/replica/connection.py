@@ -165,8 +165,6 @@ class Connection(Closing):
         self._why: dict[str, str] = {}
         """By place: why there is no session with it."""
         self._refused: dict[str, Heard] = {}
-        self.changed = asyncio.Event()
-        """Another link is there, or one has gone."""
         self._fetching = set[asyncio.Task[None]]()
         self._reading: dict[Stream, Link] = {}
         """Streams of readers."""
@@ -220,6 +218,7 @@ class Connection(Closing):
     def submit(self, call: Call) -> None:
         """Puts a call on its way; the caller has set who waits for it."""
         self.check()
+        call.heard = None
         with self._lock:
             self._calls[call.ticket] = call
             self._unsent.append(call)
@@ -273,7 +272,6 @@ class Connection(Closing):
 
     def ask(self, ask: Ask, body: bytes = b"", *, anywhere: bool = False, timeout: float | None = None) -> Heard:
         """A request and its answer, DONE or one of RESOLVE. Raises what the node refuses with, and TimeoutError."""
-        self.check()
         ticket = self.ticket()
         call = Call(ticket, r.pack_request(ask, ticket, self.known, body), 0, anywhere)
         heard = self.wait(call, timeout)
@@ -429,7 +427,6 @@ class Connection(Closing):
             self._why.pop(link.place, None)
             self._refused.pop(link.place, None)
             link.epoch, link.master = welcome.epoch, welcome.master
-            self.changed.set()
             self._send([call for call in list(self._calls.values()) if call.goes_anywhere and call.link is None])
         else:
             link.epoch, link.master = heard.position, heard.words.decode()

@@ -136,22 +136,22 @@ class Guests:
             self._guests.discard(guest)
             for task in list(guest.tasks):
                 task.cancel()
-            self._free(lambda one: self._held[one][1] is guest)
+            self.free(guest=guest)
 
     def close(self) -> None:
         """Gives cursors back. Sessions are closed by whoever has made them."""
         if self._watching is not None:
             self._watching.cancel()
-        self._free(lambda _: True)
+        self.free()
 
     def gone(self, log: str) -> None:
         """This node has the log no more: who reads or asks here goes on at another node."""
         for guest in self._guests:
             for desk in [one for one in guest.desks if one.log == log]:
-                desk.leave(f"node {self.node} has log {log} no more")
+                desk.stream.reset(f"node {self.node} has log {log} no more")
             for pump in guest.pumps:
                 pump.set()
-        self._free(partial(_is_of, log))
+        self.free(log)
         self._news.pop(log, None)
 
     async def _serve(self, guest: _Guest, stream: Stream) -> None:
@@ -168,9 +168,13 @@ class Guests:
                 stream.end()
                 return
             if kind == "log":
-                await _Desk(self, guest, stream, member).run()
-            else:
-                await self._stream(guest, stream, position, limit)
+                return await _Desk(self, guest, stream, member).run()
+            async with asyncio.TaskGroup() as tasks:
+                pumping = tasks.create_task(self._pump(guest, stream, member, position, limit))
+                with suppress(SessionError):
+                    while await stream.read():  # until the program ends its side, which says nothing else
+                        pass
+                pumping.cancel()
 
     def _member(self, guest: _Guest, name: str, verbs: tuple[str, ...]) -> Member:
         """The log, which the guest has one of these rights to. Raises _Refused."""
@@ -210,29 +214,16 @@ class Guests:
                 if self._news.get(name) != known:
                     self._news[name] = known
                     for guest in self._guests:
-                        for desk in guest.desks:
-                            desk.tell_news(name)
+                        for desk in [one for one in guest.desks if one.log == name]:
+                            desk.tell(status.epoch, status.master.encode())
                 if status.role is not Role.MASTER:
-                    self._free(partial(_is_of, name))
+                    self.free(name)
             await asyncio.sleep(LOOK_S)
 
     # ---- readers ----
 
-    async def _stream(self, guest: _Guest, stream: Stream, position: int, limit: int) -> None:
-        """Until the program ends its side, which says nothing else."""
-        pumping = asyncio.get_running_loop().create_task(self._pump(guest, stream, position, limit))
-        try:
-            while await stream.read():
-                pass
-        finally:
-            pumping.cancel()
-            await asyncio.wait([pumping])
-            if not pumping.cancelled() and (error := pumping.exception()) is not None:
-                raise error
-
-    async def _pump(self, guest: _Guest, stream: Stream, position: int, limit: int) -> None:
-        name = r.purpose_of(stream.purpose)[1]
-        changed, begun = asyncio.Event(), self._member(guest, name, ("read",))
+    async def _pump(self, guest: _Guest, stream: Stream, begun: Member, position: int, limit: int) -> None:
+        name, changed = begun.name, asyncio.Event()
         leave = begun.on_commit(changed.set)
         guest.pumps.add(changed)
         try:
@@ -294,11 +285,9 @@ class Guests:
             cursor.commit(min(position, member.committed))  # a new master may know of less
             await asyncio.to_thread(cursor.flush)
         except Exception:  # the next commit begins with what is on the disk
-            self._free(lambda one: one == (member.name, name) and self._held[one][0] is cursor)
+            if self._held.get((member.name, name), (None,))[0] is cursor:
+                self.free(member.name, name)
             raise
-
-    def free(self, guest: _Guest, member: Member, name: str) -> None:
-        self._free(lambda one: one == (member.name, name) and self._held[one][1] is guest)
 
     async def delete(self, guest: _Guest, member: Member, name: str) -> None:
         """LogLocked, LogError: it cannot be deleted."""
@@ -306,14 +295,16 @@ class Guests:
         if name not in (known := await asyncio.to_thread(cursor_names, member.folder)):
             raise LogError(f"log {member.name}: there is no cursor {name!r}; it has {known or 'none'}")
         self._check_held(guest, member, name)  # another program may have taken it meanwhile
-        self._free(lambda one: one == (member.name, name))
+        self.free(member.name, name)
         await asyncio.to_thread(delete_cursor, member.folder, name)
 
-    def _free(self, which: Callable[[tuple[str, str]], bool]) -> None:
-        for one in [one for one in self._held if which(one)]:
-            cursor, _ = self._held.pop(one)
-            with suppress(LogError, OSError):  # the commit is made again by whoever reads it again
-                cursor.close()
+    def free(self, log: str | None = None, name: str | None = None, guest: _Guest | None = None) -> None:
+        """Gives cursors back: all, or those of a log, of this name, of a guest."""
+        for one, (cursor, holder) in list(self._held.items()):
+            if log in (None, one[0]) and name in (None, one[1]) and guest in (None, holder):
+                del self._held[one]
+                with suppress(LogError, OSError):  # the commit is made again by whoever reads it again
+                    cursor.close()
 
     async def known_cursors(self, member: Member) -> dict[str, tuple[int, int, str | None]]:
         """Returns position, time of the last use, and holder of each cursor, by name."""
@@ -330,9 +321,13 @@ class Guests:
         for turn in count():
             if turn % TELL_ALL == 0:
                 told.clear()
-            for member in list(self.members.values()):
-                known = await _cursors_of_master(member)
-                if known is not None and known != told.get(member.name):
+            for member in [one for one in self.members.values() if one.replica.role is Role.MASTER]:
+                try:
+                    known = await asyncio.to_thread(_positions, member.folder)
+                except (LogError, OSError) as error:  # other nodes keep what they know
+                    log.warning("log %s: other nodes are not told of its cursors: %s", member.name, error)
+                    continue
+                if member.replica.role is Role.MASTER and known != told.get(member.name):  # still
                     told[member.name], data = known, json.dumps({member.name: known}).encode()
                     await stream.write(r.RAW.pack(len(data), 0) + data)
             await asyncio.sleep(TELL_S)
@@ -372,10 +367,6 @@ async def _opened(folder: Folder, name: str) -> HeldCursor:
         raise
 
 
-def _is_of(log: str, one: tuple[str, str]) -> bool:
-    return one[0] == log
-
-
 def _cursors(folder: Folder) -> tuple[dict[str, tuple[int, int]], int]:
     """Position and time of each, and how many there are. Not in the loop: there may be thousands. No more of them than
     fit in what is told: a program of this host may have made others."""
@@ -385,19 +376,6 @@ def _cursors(folder: Folder) -> tuple[dict[str, tuple[int, int]], int]:
 
 def _positions(folder: Folder) -> dict[str, int]:
     return {name: position for name, (position, _) in _cursors(folder)[0].items()}
-
-
-async def _cursors_of_master(member: Member) -> dict[str, int] | None:
-    """None: another is the master, perhaps only since the thread looks and the log is cut; or one of them is damaged.
-    Other nodes keep what they know."""
-    if member.status().role is not Role.MASTER:
-        return None
-    try:
-        known = await asyncio.to_thread(_positions, member.folder)
-        return known if member.status().role is Role.MASTER else None
-    except (LogError, OSError) as error:
-        log.warning("log %s: other nodes are not told of its cursors: %s", member.name, error)
-        return None
 
 
 def _cursors_in(words: bytes) -> dict[str, dict[str, int]]:
@@ -418,7 +396,7 @@ class _Desk:
     """The requests of one program for one log."""
 
     def __init__(self, guests: Guests, guest: _Guest, stream: Stream, member: Member) -> None:
-        self._guests, self._guest, self._stream, self._member = guests, guest, stream, member
+        self._guests, self._guest, self.stream, self._member = guests, guest, stream, member
         self._out = list[bytes]()
         self._asked = dict[int, Request]()
         """Requests that the member has not answered, by ticket."""
@@ -429,26 +407,21 @@ class _Desk:
         self._open = self._bytes = self._unwritten = 0
         self.log = member.name
 
-    def leave(self, why: str) -> None:
-        self._stream.reset(why)
-
     async def run(self) -> None:
-        status = self._member.status()
-        welcome = r.Welcome(
-            *(self._guests.node, self._member.uuid, self._member.description), master=status.master, epoch=status.epoch
-        )
-        self._say(r.pack_answer(Reply.DONE, 0, status.epoch, self._member.committed, welcome.packed()))
+        member, status = self._member, self._member.status()
+        welcome = r.Welcome(self._guests.node, member.uuid, member.description, status.master, status.epoch)
+        self.tell(status.epoch, welcome.packed())
         self._guest.desks.add(self)
         writing = asyncio.get_running_loop().create_task(self._write())
         splitter = r.request_splitter()
         try:
-            while data := await self._stream.read():
+            while data := await self.stream.read():
                 self._take(r.requests_in(splitter, data))
                 while self._open >= OPEN_MOST or self._bytes >= OPEN_BYTES or self._unwritten >= OUT_BYTES:
                     await self._room()
-            self._stream.end()
+            self.stream.end()
         except ValueError as error:
-            self._stream.reset(str(error))
+            self.stream.reset(str(error))
         finally:
             writing.cancel()
             self._guest.desks.discard(self)
@@ -465,7 +438,7 @@ class _Desk:
                 self._has_out.clear()
                 out, self._out = self._out, []
                 data = b"".join(out)
-                await self._stream.write(data)
+                await self.stream.write(data)
                 self._unwritten -= len(data)
                 self._has_room.set()
 
@@ -474,10 +447,9 @@ class _Desk:
         self._unwritten += len(answer)
         self._has_out.set()
 
-    def tell_news(self, name: str) -> None:
-        if name == self._member.name:
-            status = self._member.status()
-            self._say(r.pack_answer(Reply.DONE, 0, status.epoch, self._member.committed, status.master.encode()))
+    def tell(self, epoch: int, words: bytes) -> None:
+        """The welcome, or news."""
+        self._say(r.pack_answer(Reply.DONE, 0, epoch, self._member.committed, words))
 
     def _take(self, asked: list[Request]) -> None:
         """The requests of a turn: what the protocol decides is one turn of its own."""
@@ -532,7 +504,8 @@ class _Desk:
             async with self._long if is_long else nullcontext():
                 while self._unwritten >= OUT_BYTES:
                     await self._room()
-                await self._carry_out(request)
+                done = await self._carry_out(request)
+            self._answer(request, Reply.DONE, *done)
         except (RtmwError, ValueError, OSError) as error:
             status = self._member.status()
             if status.role is not Role.MASTER and request.ask not in _ANYWHERE:  # its log may be closed, to be cut
@@ -570,33 +543,34 @@ class _Desk:
         finally:
             leave()
 
-    async def _carry_out(self, request: Request) -> None:
-        ask, member, guests, body = request.ask, self._member, self._guests, request.body
-        if ask == Ask.BOUNDS:
-            return self._answer(request, Reply.DONE, member.earliest)
-        if ask == Ask.SEEK:
-            return self._answer(request, Reply.DONE, await self._found(partial(_seek, member, _placed(body)[0])))
-        if ask == Ask.STATS:
-            told = json.dumps(await self._found(Folder.segments)).encode()
-            return self._answer(request, Reply.DONE, member.earliest, told)
-        status, position = member.status(), 0
-        if status.role is not Role.MASTER:
-            return self._answer(request, Reply.MOVED, 0, status.master.encode())
-        if ask == Ask.CURSORS:
-            return self._answer(request, Reply.DONE, 0, json.dumps(await guests.known_cursors(member)).encode())
-        if ask == Ask.FREE:
-            guests.free(self._guest, member, body.decode())
-        elif ask == Ask.DELETE:
-            await guests.delete(self._guest, member, body.decode())
-        else:
-            position, name = _placed(body)
-            if ask == Ask.HOLD:
-                position = await guests.hold(self._guest, member, name, position)
-            elif ask == Ask.COMMIT:
-                await guests.commit(self._guest, member, name, position)
-            else:
-                position = await _trim(member, position)
-        return self._answer(request, Reply.DONE, position)
+    async def _carry_out(self, request: Request) -> tuple[int, bytes]:
+        """Position and words of the answer. Where another is the master, any error says so."""
+        member, guests, guest, body = self._member, self._guests, self._guest, request.body
+        match request.ask:
+            case Ask.BOUNDS:
+                return member.earliest, b""
+            case Ask.SEEK:
+                return await self._found(partial(_seek, member, _placed(body)[0])), b""
+            case Ask.STATS:
+                return member.earliest, json.dumps(await self._found(Folder.segments)).encode()
+            case _ if member.replica.role is not Role.MASTER:
+                raise LogError("another node is the master")
+            case Ask.CURSORS:
+                return 0, json.dumps(await guests.known_cursors(member)).encode()
+            case Ask.FREE:
+                guests.free(member.name, body.decode(), guest)
+            case Ask.DELETE:
+                await guests.delete(guest, member, body.decode())
+            case Ask.HOLD:
+                position, name = _placed(body)
+                return await guests.hold(guest, member, name, position), b""
+            case Ask.COMMIT:
+                position, name = _placed(body)
+                await guests.commit(guest, member, name, position)
+                return position, b""
+            case _:
+                return await _trim(member, _placed(body)[0]), b""
+        return 0, b""
 
 
 def _placed(body: bytes) -> tuple[int, str]:

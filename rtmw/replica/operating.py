@@ -9,11 +9,11 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import uuid4
 
 from rtmw.clock import CLOCK
@@ -21,7 +21,7 @@ from rtmw.errors import LogError, NotPermitted, RtmwError, SessionError
 from rtmw.net.session import Carrier, Hello, Session, Stream
 from rtmw.observe.services import MOST_LOGS
 from rtmw.replica import words as w
-from rtmw.replica.control.store import Outcome, Store
+from rtmw.replica.control.store import Outcome
 from rtmw.replica.member import Identity, Member
 from rtmw.replica.protocol import BEATS
 from rtmw.replica.requests import CAPABILITY
@@ -31,9 +31,9 @@ from rtmw.settings import values
 from rtmw.text.units import duration, size
 
 if TYPE_CHECKING:
-    from rtmw.net.security.identity import Identity as Keys
+    from rtmw.replica.server import Server
 
-__all__ = ["OPERATOR", "QUESTION", "Desk", "Operating", "answer", "ask", "ask_node"]
+__all__ = ["OPERATOR", "QUESTION", "Operating", "answer", "ask", "ask_node"]
 
 log = logging.getLogger("rtmw.replica")
 
@@ -57,39 +57,33 @@ _LONGEST_DESCRIPTION: Final = 1 << 16
 
 async def ask(session: Session, seconds: float = _ANSWER_S, /, **question: Any) -> dict[str, Any]:
     """Asks the node of a session. LogError: it says why not; SessionError: it does not answer."""
+    stream = session.open(QUESTION, priority=5)
     try:
         async with asyncio.timeout(seconds):
-            told = await _answered(session, question)
+            await stream.write(json.dumps(question).encode())
+            stream.end()
+            told: dict[str, Any] = json.loads(await _whole(stream))
     except TimeoutError:
         raise SessionError(f"no answer within {duration(seconds)}") from None
+    finally:  # a session has room for a few hundred open streams, and lives for months
+        stream.reset("the answer is here, or comes too late")
     if "error" in told:
         raise LogError(told["error"])
     return told
 
 
-async def _answered(session: Session, question: dict[str, Any]) -> dict[str, Any]:
-    stream = session.open(QUESTION, priority=5)
-    try:
-        await stream.write(json.dumps(question).encode())
-        stream.end()
-        told: dict[str, Any] = json.loads(await _whole(stream))
-        return told
-    finally:  # a session has room for a few hundred open streams, and lives for months
-        stream.reset("the answer is here, or comes too late")
-
-
-async def answer(stream: Stream, desk: Operating, *, is_node: bool, refusal: str | None = None) -> None:
+async def answer(stream: Stream, node: Operating, *, is_node: bool, refusal: str | None = None) -> None:
     """One question. What is wrong with it, or `refusal`, is the answer. SessionError: who has asked is gone."""
     try:
         question = json.loads(await _whole(stream))
         if refusal is not None:
             raise NotPermitted(refusal)
-        told = await desk.obey(question, is_node=is_node)
+        told = await node.obey(question, is_node=is_node)
     except SessionError:
         raise
     except (RtmwError, ValueError, TypeError, KeyError, AttributeError, OSError, RecursionError) as error:
         known = isinstance(error, RtmwError | OSError) or type(error) is ValueError
-        told = {"error": str(error) if known else f"this is no question that node {desk.node} knows: {error!r:.200}"}
+        told = {"error": str(error) if known else f"this is no question that node {node.node} knows: {error!r:.200}"}
     await stream.write(json.dumps(told).encode())
     stream.end()
 
@@ -103,15 +97,19 @@ async def _whole(stream: Stream) -> bytes:
     return data
 
 
-def ask_node(place: str, keys: Keys | None = None, **question: Any) -> dict[str, Any]:
-    """Asks the node at `HOST:PORT`, or `unix:PATH`, from a program without a loop. `wait` in a question: seconds for
-    which the node may not be there yet. LogError, SessionError."""
+def ask_node(place: str, keys: Path | None = None, *, wait: float = 0.0, **question: Any) -> dict[str, Any]:
+    """Asks the node at `HOST:PORT`, or `unix:PATH`, from a program without a loop. `keys`: a folder. `wait`: seconds
+    for which the node may not be there yet. KeysError, LogError, SessionError."""
+    identity = None
+    if keys is not None:
+        from rtmw.net.security.identity import Identity  # a program without TLS needs no package for it
+
+        identity = Identity.load(keys)
 
     async def asked() -> dict[str, Any]:
-        wait = question.get("wait", 0.0)
         until = CLOCK.monotonic() + wait
         hello = Hello(uuid4(), CLOCK.wall_ns(), capabilities=frozenset({CAPABILITY, OPERATOR}))
-        async with Carrier(hello.node, identity=keys, insecure=keys is None, hello=hello) as carrier:
+        async with Carrier(hello.node, identity=identity, insecure=keys is None, hello=hello) as carrier:
             while True:
                 try:
                     session = await carrier.connect_to(place)
@@ -120,7 +118,8 @@ def ask_node(place: str, keys: Keys | None = None, **question: Any) -> dict[str,
                     if not isinstance(error.__cause__, _NOT_THERE) or CLOCK.monotonic() >= until:
                         raise
                 await asyncio.sleep(_AGAIN_S)
-            return await ask(session, _ANSWER_S + 2 * wait, **question)
+            more = {"wait": wait} if wait else {}
+            return await ask(session, _ANSWER_S + 2 * wait, **question, **more)
 
     return asyncio.run(asked())
 
@@ -134,31 +133,11 @@ class Risk(NamedTuple):
     """It works as it is."""
 
 
-class Desk(Protocol):
-    """The node, as far as operators need it (server.py)."""
-
-    node: str
-    data: Path
-    store: Store
-    members: dict[str, Member]
-    troubles: dict[str, str]
-    """Logs of this node that are not served, and why."""
-
-    @property
-    def settings(self) -> w.Settings:
-        """Settings of logs for which no others are given."""
-        ...
-
-    def session(self, node: str) -> Session | None: ...
-    async def open(self, identity: Identity) -> Member: ...
-    async def discard(self, name: str) -> None: ...
-
-
 class Operating:
     """Answers the questions of operators and of other nodes."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk, self.node = desk, desk.node
+    def __init__(self, server: Server) -> None:
+        self._server, self.node = server, server.node
         self._preparing, self._changing = asyncio.Lock(), asyncio.Lock()
 
     async def obey(self, question: Mapping[str, Any], *, is_node: bool) -> dict[str, Any]:
@@ -171,7 +150,7 @@ class Operating:
             case "logs":
                 return self.told()
             case "prepare" if is_node:
-                return await self._prepare(question)
+                return await asyncio.shield(self._prepare(question))  # nothing is left half made without the asker
             case "leave" if is_node:
                 return await self._leave(question["name"])
             case "move" | "members" | "drop":
@@ -189,7 +168,7 @@ class Operating:
         """`wait`: seconds for all members to be there, and then for a first master."""
         _name("the name of the log", name)
         nodes = [_name("a member", node) for node in members]
-        given = replace(self._desk.settings, **settings)
+        given = replace(self._server.settings, **settings)
         if len({*nodes}) != len(nodes) or not nodes:
             raise ValueError(f"members are {', '.join(nodes)}; name each node once")
         check_settings(given, len(nodes))
@@ -197,19 +176,19 @@ class Operating:
         held = await self._held(name)
         if held.state and await self._is_made(name, control_in(held.state)[1]):
             raise LogError(f"there is a log {name} already; `rtmw log status {name}` shows it, or give another name")
-        async with _within(wait):
-            while self._away(nodes):
-                await asyncio.sleep(_AGAIN_S)
-        sessions, uuid = self._sessions(nodes), os.urandom(16)
+        await _until(lambda: not self._away(nodes), wait)
+        for node in nodes:
+            self._session(node)
+        uuid = os.urandom(16)
         ids = {node: member_id(node, os.urandom(16)) for node in nodes}
         control = w.Control(0, "", frozenset(ids.values()), dict.fromkeys(ids.values(), 1), settings=given)
         state = pack_control(uuid, control)
         version = await self._put(name, held.version, uuid, state)
         identity = {"name": name, "uuid": uuid.hex(), "description": description}
-        asked = [self._ask(node, sessions[node], **identity, copy=ids[node].rpartition(".")[2]) for node in nodes]
+        asked = [self._ask(node, ask="prepare", **identity, copy=ids[node].rpartition(".")[2]) for node in nodes]
         for told in await asyncio.gather(*asked, return_exceptions=True):
             if isinstance(told, BaseException):
-                await self._desk.store.change(name, version, b"", {})  # refused if it has a master by now
+                await self._server.store.change(name, version, b"", {})  # refused if it has a master by now
                 raise told
         await self._put(name, version, uuid, state)  # whoever took this creation for one that was broken off is late
         log.info("log %s is made, with members %s", name, ", ".join(nodes))
@@ -217,19 +196,17 @@ class Operating:
 
     async def _first(self, name: str, node: str, wait: float) -> str:
         """The master, as that member knows it; empty: there is none yet."""
-        told = await self._status_at(node, name)
-        async with _within(wait):
-            while not told.get("master"):
-                await asyncio.sleep(_AGAIN_S)
-                told = await self._status_at(node, name)
+        until = CLOCK.monotonic() + wait
+        while not (told := await self._status_at(node, name)).get("master") and CLOCK.monotonic() < until:
+            await asyncio.sleep(_AGAIN_S)
         return str(told.get("master", ""))
 
     async def _put(self, name: str, version: int, uuid: bytes, state: bytes) -> int:
         """The version in the store. LogError: the store has another log of this name."""
-        done = await self._desk.store.change(name, version, state, {})
+        done = await self._server.store.change(name, version, state, {})
         if done.outcome is Outcome.APPLIED:
             return done.version
-        fault, held = self._desk.store.fault, await self._held(name)
+        fault, held = self._server.store.fault, await self._held(name)
         if not held.state or control_in(held.state)[0] != uuid:
             raise LogError(f"log {name} is not made: {fault or 'another creation has come before it'}")
         return int(held.version)
@@ -239,29 +216,21 @@ class Operating:
         that was broken off had no master, and its copies are not all there: another one may take its place."""
         if control.epoch:
             return True
-        copies = await asyncio.gather(*(self._copy_at(node_of(one), name) for one in control.members))
-        return control.members == frozenset(copies)
-
-    async def _copy_at(self, node: str, name: str) -> str:
-        """Which copy of a log a node has; empty: none, or it does not say."""
-        told = await self._status_at(node, name)
-        return str(told["copy"][0]) if told else ""
+        found = await asyncio.gather(*(self._status_at(node_of(one), name) for one in control.members))
+        return control.members == frozenset(told["copy"][0] for told in found if told)
 
     async def _status_at(self, node: str, name: str, *, waits: bool = False) -> dict[str, Any]:
         """How another node, or this one, sees its copy of a log; empty: it has none, or does not say. `waits`: also for
         a connection that is cut at the moment."""
-        session = self._desk.session(node)
         with suppress(LogError, SessionError):
-            if node == self.node:
-                return self.status_of(self._member(name))
-            if session is not None and (waits or session.is_connected):
-                return await ask(session, _ANSWER_S if waits else _STATUS_S, ask="status", name=name)
+            if waits or not self._away([node]):
+                return await self._ask(node, _ANSWER_S if waits else _STATUS_S, ask="status", name=name)
         return {}
 
     async def _held(self, name: str) -> Any:
-        held = await self._desk.store.read(name)
+        held = await self._server.store.read(name)
         if held is None:
-            raise LogError(self._desk.store.fault)
+            raise LogError(self._server.store.fault)
         return held
 
     async def _control(self, member: Member) -> w.Control | None:
@@ -270,51 +239,41 @@ class Operating:
         uuid, control = control_in(held.state) if held.state else (b"", None)
         return control if uuid == member.uuid else None
 
-    async def _ask(self, node: str, session: Session | None, **identity: Any) -> dict[str, Any]:
-        if session is None:
-            return await self._prepare(identity)
-        return await ask(session, ask="prepare", **identity)
+    async def _ask(self, node: str, seconds: float = _ANSWER_S, /, **question: Any) -> dict[str, Any]:
+        """Asks another node, or this one. LogError: it says why not, or there is no session with it; SessionError."""
+        session = self._session(node)
+        return await (self.obey(question, is_node=True) if session is None else ask(session, seconds, **question))
 
-    def _sessions(self, nodes: Sequence[str]) -> dict[str, Session | None]:
-        """With each of these nodes; none with this one. LogError: one is missing."""
-        found = {node: self._desk.session(node) for node in nodes}
-        for node, session in found.items():
-            if session is None and node != self.node:
-                raise LogError(
-                    f"node {self.node} has no session with node {node}: start that one, and see that [log] connect of "
-                    "one of both has the place of the other"
-                )
-        return found
+    def _session(self, node: str) -> Session | None:
+        """With this node; None: it is this one. LogError: there is none."""
+        session = self._server.session(node)
+        if session is None and node != self.node:
+            raise LogError(
+                f"node {self.node} has no session with node {node}: start that one, and see that [log] connect of one "
+                "of both has the place of the other"
+            )
+        return session
 
     def _away(self, nodes: Iterable[str]) -> list[str]:
         """Those of them that this node does not reach."""
-        sessions = {node: self._desk.session(node) for node in sorted({*nodes} - {self.node})}
+        sessions = {node: self._server.session(node) for node in sorted({*nodes} - {self.node})}
         return [node for node, session in sessions.items() if session is None or not session.is_connected]
 
     async def _prepare(self, told: Mapping[str, Any]) -> dict[str, Any]:
-        """An empty copy on this node, which is a member once the store says so. One at a time, and none is left half
-        made when the asker is gone."""
-
-        async def alone() -> dict[str, Any]:
-            async with self._preparing:
-                return await self._prepare_alone(told)
-
-        return await asyncio.shield(alone())
+        """An empty copy on this node, which is a member once the store says so. One at a time."""
+        async with self._preparing:
+            return await self._prepare_alone(told)
 
     async def _prepare_alone(self, told: Mapping[str, Any]) -> dict[str, Any]:
-        name, uuid, description = (
-            values.name(told["name"]),
-            bytes.fromhex(told["uuid"]),
-            bytes.fromhex(told["description"]),
-        )
+        name, uuid, description = values.name(told["name"]), *map(bytes.fromhex, (told["uuid"], told["description"]))
         if len(uuid) != 16 or len(description) > _LONGEST_DESCRIPTION:
             raise ValueError(f"the uuid has {len(uuid)} bytes, the description of the type {len(description)}")
-        member, copy = self._desk.members.get(name), bytes.fromhex(told.get("copy", "")) or os.urandom(16)
+        member, copy = self._server.members.get(name), bytes.fromhex(told.get("copy", "")) or os.urandom(16)
         if member is not None and await self._may_go(member, told):
-            await self._desk.discard(name)
-        elif member is not None or name in self._desk.troubles or (self._desk.data / "logs" / name).exists():
-            raise LogError(f"node {self.node} has a log {name} already, in {self._desk.data / 'logs' / name}")
-        member = await self._desk.open(Identity(name, uuid, copy, description))
+            await self._server.discard(name)
+        elif member is not None or name in self._server.troubles or (self._server.data / "logs" / name).exists():
+            raise LogError(f"node {self.node} has a log {name} already, in {self._server.data / 'logs' / name}")
+        member = await self._server.open(Identity(name, uuid, copy, description))
         return {"copy": member.identity.copy.hex()}
 
     async def _may_go(self, member: Member, told: Mapping[str, Any]) -> bool:
@@ -341,7 +300,7 @@ class Operating:
                 return await self._move(member, **told)
             async with self._changing:  # the second of two finds what the first has made
                 return await self._change_members(member, **told)
-        session = self._desk.session(node_of(member.replica.master))
+        session = self._server.session(node_of(member.replica.master))
         if session is None or question.get("is_sent"):
             raise LogError(
                 f"node {self.node} knows no master of log {name} at the moment: try again, or at another node"
@@ -349,9 +308,9 @@ class Operating:
         return await ask(session, **{**question, "is_sent": True})
 
     def _member(self, name: str) -> Member:
-        member = self._desk.members.get(name)
+        member = self._server.members.get(name)
         if member is None:
-            why = self._desk.troubles.get(name) or f"it has {', '.join(self._desk.members) or 'none'}"
+            why = self._server.troubles.get(name) or f"it has {', '.join(self._server.members) or 'none'}"
             raise LogError(f"node {self.node} has no log {name!r}: {why}")
         return member
 
@@ -365,18 +324,11 @@ class Operating:
         answer = await member.ask(lambda ticket: w.Move(ticket, _ids(member).get(to, to)))
         if answer.reply not in (Reply.DONE, Reply.MOVED):
             raise LogError(f"log {member.name} is not moved: {answer.words or answer.reply.value}")
-        master = await self._master_after(epoch, member)  # MOVED: the promise of the next one came before its word
+        await _until(lambda: bool(member.status().master and member.status().epoch > epoch), _SWITCH_S)
+        master = member.status().master  # MOVED: the promise of the next one came before its word
         if master in (self.node, "") or to not in ("", master):
             raise LogError(f"log {member.name} is not moved as asked: its master is {master or 'not known yet'}")
         return {"name": member.name, "from": self.node, "to": master}
-
-    async def _master_after(self, epoch: int, member: Member) -> str:
-        """Whoever is master after a switch has begun, or, if that came to nothing, after some seconds; empty: none."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_SWITCH_S):
-                while not member.status().master or member.status().epoch <= epoch:
-                    await asyncio.sleep(_AGAIN_S)
-        return member.status().master
 
     async def _change_members(self, member: Member, add: str = "", remove: str = "") -> dict[str, Any]:
         """Both: one takes the place of the other, or of itself, if its disk was wiped."""
@@ -387,7 +339,7 @@ class Operating:
             raise LogError(f"node {add} is a member of log {name} already")
         if add:
             identity = {"name": name, "uuid": member.uuid.hex(), "description": member.description.hex()}
-            told = await self._ask(add, self._sessions([add])[add], **identity, joins=True, replaces=add == remove)
+            told = await self._ask(add, ask="prepare", **identity, joins=True, replaces=add == remove)
             new = member_id(add, bytes.fromhex(told["copy"]))
         answer = await member.ask(lambda ticket: w.Members(ticket, new, ids.get(remove, "")))
         if answer.reply is not Reply.DONE:
@@ -405,13 +357,13 @@ class Operating:
         done = Outcome.REFUSED
         while done is Outcome.REFUSED:  # its master changes the value now and then
             held = await self._held(name)
-            done = (await self._desk.store.change(name, held.version, b"", {})).outcome
+            done = (await self._server.store.change(name, held.version, b"", {})).outcome
         if done is not Outcome.APPLIED and (await self._held(name)).state:
             raise LogError(
-                f"log {name} is not dropped: {self._desk.store.fault or 'the outcome is not known'}; try again"
+                f"log {name} is not dropped: {self._server.store.fault or 'the outcome is not known'}; try again"
             )
         stays = await self._leave_at(name, nodes)
-        await self._desk.discard(name)
+        await self._server.discard(name)
         log.warning("log %s is dropped", name)
         return {"name": name, "stays": stays}
 
@@ -419,9 +371,8 @@ class Operating:
         """Nodes on which a copy stays, since they are not reached."""
         stays = list[str]()
         for node in sorted(nodes):
-            session = self._desk.session(node)
             try:
-                await ask(session, ask="leave", name=name) if session is not None else stays.append(node)
+                await self._ask(node, ask="leave", name=name)
             except (LogError, SessionError):
                 stays.append(node)
         return stays
@@ -432,7 +383,7 @@ class Operating:
         control = await self._control(member)
         if control is not None and member.me in control.members:
             raise LogError(f"node {self.node} is a member of log {name}: remove it first")
-        await self._desk.discard(name)
+        await self._server.discard(name)
         log.warning("log %s: this node is no member any more, and its copy is gone", name)
         return {}
 
@@ -440,7 +391,7 @@ class Operating:
         """The copy of a node that is not in sync becomes the log, because all that are in sync are gone for ever."""
         name, node = question["name"], values.name(question["node"])
         if node != self.node:
-            session = None if is_node else self._desk.session(node)
+            session = None if is_node else self._server.session(node)
             if session is None:
                 raise LogError(f"node {self.node} has no session with node {node}; ask that one: --node")
             return await ask(session, **question)
@@ -460,10 +411,10 @@ class Operating:
             pending=frozenset(), checkpoint=min(control.checkpoint, end), slices=slices,
         )  # fmt: skip
         state = pack_control(uuid, saved)
-        done = await self._desk.store.change(name, held.version, state, {one.start: None for one in slices})
+        done = await self._server.store.change(name, held.version, state, {one.start: None for one in slices})
         if done.outcome is not Outcome.APPLIED and (await self._held(name)).state != state:
             raise LogError(
-                f"log {name} is not rescued: {self._desk.store.fault or 'somebody else changed it'}; try again"
+                f"log {name} is not rescued: {self._server.store.fault or 'somebody else changed it'}; try again"
             )
         log.error("log %s is rescued from the copy of node %s, by hand: %s", name, node, "; ".join(words))
         return {"name": name, "words": words, "is_done": True}
@@ -505,11 +456,8 @@ class Operating:
 
     async def _own_at(self, node: str, name: str) -> list[Any]:
         """What a node that is not in sync says of its copy, or that it has none."""
-        session = self._desk.session(node)
         try:
-            if node != self.node and session is not None and session.is_connected:
-                return [*(await ask(session, _STATUS_S, ask="status", name=name))["own"]]
-            return [*self.status_of(self._member(name))["own"]] if node == self.node else []
+            return [] if self._away([node]) else [*(await self._ask(node, _STATUS_S, ask="status", name=name))["own"]]
         except LogError as error:
             advice = f"if its disk was wiped, or its copy is lost: rtmw log members {name} replace {node}"
             return [Risk(f"{node} cannot follow: {error}", advice)]
@@ -518,12 +466,12 @@ class Operating:
 
     def told(self) -> dict[str, Any]:
         """How all logs of this node are, as it sees them: for metrics and doctors."""
-        members = sorted(self._desk.members.items())[:MOST_LOGS]
+        members = sorted(self._server.members.items())[:MOST_LOGS]
         full = [name for name, member in members if member.replica.is_full]
-        room = f"log {', '.join(full)}: make room in {self._desk.data / 'logs'}; then it goes on by itself"
+        room = f"log {', '.join(full)}: make room in {self._server.data / 'logs'}; then it goes on by itself"
         return {
             "node": self.node, "logs": [self.status_of(member) for _, member in members],
-            "troubles": self._desk.troubles, "full": room if full else "",
+            "troubles": self._server.troubles, "full": room if full else "",
         }  # fmt: skip
 
     def status_of(self, member: Member, stored: w.Control | None = None) -> dict[str, Any]:
@@ -542,7 +490,7 @@ class Operating:
             "earliest": member.earliest, "end": member.wal.end, "min_insync": settings.min_insync,
             "queue": status.queue, "oldest": round(status.oldest, 3), "cached": status.cached,
             "pending": status.pending, "switches": status.switches, "lag": lag,
-            "is_full": member.replica.is_full, "store": self._desk.store.where,
+            "is_full": member.replica.is_full, "store": self._server.store.where,
             "own": own, "risks": risks, "words": [one.words for one in own + risks],
         }  # fmt: skip
 
@@ -558,12 +506,12 @@ class Operating:
             yield Risk(f"{node} follows no master: {member.refusal}", advice)
         if member.stray:
             advice = f"rtmw log members {name} add {node} gives it a copy of its own; else remove {member.path}, and "
-            yield Risk(member.stray, f"{advice}{name}.* in {self._desk.data / 'marks'}")
+            yield Risk(member.stray, f"{advice}{name}.* in {self._server.data / 'marks'}")
         if member.trouble:
             yield Risk(f"{node} cannot use the control store: {member.trouble}", "restore what the store had")
 
     def _risks(self, member: Member, status: w.Status, settings: w.Settings) -> Iterator[Risk]:
-        store, missing, least = self._desk.store, sorted(status.members - status.in_sync), settings.min_insync
+        store, missing, least = self._server.store, sorted(status.members - status.in_sync), settings.min_insync
         if not status.master:
             who, away = ", ".join(sorted(status.in_sync)), self._away(status.in_sync)
             words = f"; in sync: {who}" if who else ""
@@ -612,12 +560,12 @@ class Operating:
             yield Risk(words, "use etcd, if the log is to outlive this host", True)
 
 
-@asynccontextmanager
-async def _within(seconds: float) -> AsyncGenerator[None]:
+async def _until(is_met: Callable[[], bool], seconds: float) -> None:
     """Then it goes on with what there is."""
     with suppress(TimeoutError):
         async with asyncio.timeout(min(seconds, _ANSWER_S)):
-            yield
+            while not is_met():
+                await asyncio.sleep(_AGAIN_S)
 
 
 def _name(what: str, told: Any) -> str:

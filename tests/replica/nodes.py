@@ -19,7 +19,6 @@ from typing import Any, Self, TypeVar
 from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.errors import RtmwError
-from rtmw.net.security.identity import Identity
 from rtmw.replica import copying, member, wal
 from rtmw.replica.control.settings import read_log
 from rtmw.replica.member import Member
@@ -72,7 +71,7 @@ class Nodes(Closing):
     def places(self) -> list[str]:
         return [self.place(name) for name in self.names]
 
-    def create(self, log: str, keys: Identity | None = None, *, type: Any = bytes, **settings: Any) -> None:
+    def create(self, log: str, keys: Path | None = None, *, type: Any = bytes, **settings: Any) -> None:
         if len(self.names) == 1:
             settings["min_insync"] = 1
         question = {"members": list(self.names), "description": resolve(type).description.hex(), "settings": settings}

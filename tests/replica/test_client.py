@@ -336,7 +336,7 @@ def test_programs_have_certificates_or_come_by_a_unix_socket(tmp_path: Path) -> 
         f'[[allow]]\npeer = "uid:{os.getuid()}"\nread = ["x"]\n'
     )
     with Here(tmp_path, "a", log=f'keys = "{keys["a"]}"', rest=rules, listen=f"unix:{path}") as nodes:
-        nodes.create("x", Identity.load(keys["a"]))
+        nodes.create("x", keys["a"])
         with rtmw.Log.connect("x", nodes=nodes.places[:1], keys=keys["p"]) as log:
             assert log.append(b"by TLS").state is Durability.WRITTEN
         with rtmw.Log.connect("x", nodes=[f"unix:{path}"]) as log:
