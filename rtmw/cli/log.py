@@ -9,11 +9,11 @@ import argparse
 import sys
 import time
 from collections import deque
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -97,13 +97,11 @@ def add_list(parser: argparse.ArgumentParser) -> None:
 
 
 def add_info(parser: argparse.ArgumentParser) -> None:
-    runs(parser, info_command, domain=False)
-    add_log(parser)
+    _begin(parser, info_command)
 
 
 def add_tail(parser: argparse.ArgumentParser) -> None:
-    runs(parser, tail_command, domain=False)
-    add_log(parser)
+    _begin(parser, tail_command)
     parser.add_argument("-n", "--count", type=natural, default=10, help="how many (default 10)")
     _add_start(parser)
     parser.add_argument("-f", "--follow", action="store_true", help="and all that come, until Ctrl-C")
@@ -111,39 +109,35 @@ def add_tail(parser: argparse.ArgumentParser) -> None:
 
 
 def add_append(parser: argparse.ArgumentParser) -> None:
-    runs(parser, append_command, domain=False)
-    add_log(parser)
+    _begin(parser, append_command)
     parser.add_argument("value", help="JSON for the type of the log; text where it is one of bytes or str")
     parser.add_argument("--key", help="text that readers find with the record")
     parser.add_argument("--id", help="text; an append with the same id is not made again")
 
 
 def add_check(parser: argparse.ArgumentParser) -> None:
-    runs(parser, check_command, domain=False)
-    add_log(parser)
+    _begin(parser, check_command)
 
 
 def add_salvage(parser: argparse.ArgumentParser) -> None:
-    runs(parser, salvage_command, domain=False)
-    add_log(parser)
+    _begin(parser, salvage_command)
     parser.add_argument("-o", "--output", required=True, metavar="FOLDER", help="must not exist")
 
 
 def add_trim(parser: argparse.ArgumentParser) -> None:
-    runs(parser, trim_command, domain=False)
-    add_log(parser)
+    _begin(parser, trim_command)
     parser.add_argument("before", type=beginning, metavar="BEFORE", help="a position, or date and time (UTC)")
     parser.add_argument("--force", action="store_true", help="also what a cursor has not passed")
 
 
 def add_export(parser: argparse.ArgumentParser) -> None:
-    runs(parser, export_command, domain=False)
-    add_log(parser)
+    _begin(parser, export_command)
     _add_start(parser)
     parser.add_argument("--jsonl", required=True, metavar="FILE", help="- for standard output")
 
 
-def add_log(parser: argparse.ArgumentParser) -> None:
+def _begin(parser: argparse.ArgumentParser, run: Callable[[argparse.Namespace], int], *, domain: bool = False) -> None:
+    runs(parser, run, domain=domain)
     parser.add_argument("path", metavar="LOG", help="its folder; with --node its name")
     add_place(parser, PLACES)
 
@@ -266,21 +260,14 @@ def _check_folder(arguments: argparse.Namespace, what: str) -> None:
 def tail_command(arguments: argparse.Namespace) -> int:
     """The last records, or those from the start on; then what comes, with --follow."""
     with working("read"), open_log(arguments) as log:
-        told, position = 0, log.end
+        position = log.end
         records: Iterable[rtmw.LogRecord[Any]] = log.read(start_of(arguments.start))
         if arguments.start is None:
             records = deque(records, maxlen=arguments.count)
-        for record in records:
-            _print(log, record, arguments.json)
-            told += 1
-            if told == arguments.most:
-                return 0
         if arguments.follow:
-            for record in log.read(position, follow=True):
-                _print(log, record, arguments.json)
-                told += 1
-                if told == arguments.most:
-                    return 0
+            records = chain(records, log.read(position, follow=True))
+        for record in islice(records, arguments.most):
+            _print(log, record, arguments.json)
     return 0
 
 
@@ -588,14 +575,12 @@ DEPTH: Final = 4096
 
 
 def add_replay(parser: argparse.ArgumentParser) -> None:
-    runs(parser, replay_command)
-    add_log(parser)
+    _begin(parser, replay_command, domain=True)
     parser.add_argument(
         "--topic", metavar="TOPIC", help="where to (default: each record's key, as `rtmw log store` has it)"
     )
     parser.add_argument("--rate", type=rate, default=1.0, metavar="N", help="times real time; max: as fast as taken")
-    help = "a position, or date and time (UTC); default: the first record"
-    parser.add_argument("--start", type=beginning, metavar="START", help=help)
+    _add_start(parser)
     parser.add_argument(
         "--wait", type=natural, default=0, metavar="N", help="first wait until each topic has N subscribers"
     )

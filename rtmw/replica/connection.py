@@ -541,19 +541,18 @@ class FedReader:
     def seek_time(self, time_ns: int, limit: int) -> None:
         self._begin(self._net.ask(Ask.SEEK, r.PLACE.pack(time_ns), anywhere=True).position)
 
-    def take(self, limit: int, kind: Any, origin: object, size: int) -> list[Any]:
-        made: list[Any] = self._of_what_came(lambda: self._core.take(limit, kind, origin, size))
-        return made
+    def take(self, *arguments: Any) -> Any:
+        return self._of_what_came(self._core.take, arguments)
 
-    def run(self, limit: int, *arguments: Any) -> Any:
-        return self._of_what_came(lambda: self._core.run(limit, *arguments))
+    def run(self, *arguments: Any) -> Any:
+        return self._of_what_came(self._core.run, arguments)
 
-    def _of_what_came(self, make: Callable[[], Any]) -> Any:
+    def _of_what_came(self, make: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         """What is made of bytes that have come; nothing, if too few have. Raises why there never will be more."""
         if not self._has_begun and self.position < self.limit:
             self._has_begun = True
             self._net.soon(self._net.fetch, self)
-        while not (made := make()) and self._frames:
+        while not (made := make(*arguments)) and self._frames:
             data = self._frames.popleft()
             self._taken += len(data)
             self._core.feed(data)

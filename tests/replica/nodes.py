@@ -80,7 +80,7 @@ class Nodes(Closing):
     def move(self, log: str, to: str) -> None:
         self._obeyed(name=log, ask="move", to=to)  # on a busy machine another one may become master
 
-    def _obeyed(self, keys: Identity | None = None, **question: Any) -> None:
+    def _obeyed(self, keys: Path | None = None, **question: Any) -> None:
         """Asks the first node until it has done it."""
         why = ""
 

@@ -25,7 +25,6 @@ import rtmw
 from rtmw import Durability
 from rtmw.log import folder as cursors
 from rtmw.net.security import KeysError
-from rtmw.net.security.identity import Identity
 from rtmw.replica import guests, wal
 from rtmw.replica import requests as r
 from rtmw.replica import words as w
@@ -348,7 +347,7 @@ def test_programs_have_certificates_or_come_by_a_unix_socket(tmp_path: Path) -> 
         with pytest.raises(rtmw.SessionError, match="a node with keys takes TLS only: give keys"):
             rtmw.Log.connect("x", nodes=nodes.places, timeout=0.5)
         with pytest.raises(rtmw.LogError, match=r"^rtmw://plant/q may not operate logs: .*; give it serve = ..log..$"):
-            ask_node(nodes.places[0], Identity.load(keys["q"]), ask="status", name="x")
+            ask_node(nodes.places[0], keys["q"], ask="status", name="x")
 
 
 def test_settings_that_lost_their_keys_are_not_taken_in(tmp_path: Path) -> None:
