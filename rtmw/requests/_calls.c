@@ -133,7 +133,7 @@ static PyObject *Line_begin(PyObject *object, PyObject *const *args, Py_ssize_t 
 
 /* ---- replies ---- */
 
-enum { LAST = 2, FAILED = 4 };
+enum { LAST = 2, FAILED = 4, FEW = 8 };
 
 /* false: an exception is set. A last one ends the call before anything else happens that could let another thread run, so
  * that nobody else ends it, too. */
@@ -160,8 +160,8 @@ static bool give(Line *self, Call *call, uint32_t flags, PyObject *data)
     return woken != NULL;
 }
 
-/* Gives a reply to its call, if that is not over. false: an exception is set. The memory of a sample is kept for values of
- * `call` alone: a caller may leave a stream unread, or keep an error for long. */
+/* Gives a reply to its call, if that is not over. false: an exception is set. A reply is copied out of the domain's memory
+ * where its caller may keep it for long: what it leaves unread of a stream, beyond a few, and what becomes an error. */
 static bool deliver(Line *self, PyObject *sample)
 {
     const rtmw_message *message = &((Sample *)sample)->core;
@@ -175,9 +175,9 @@ static bool deliver(Line *self, PyObject *sample)
     Py_XDECREF(number);
     if (!call) return self->late += !PyErr_Occurred(), !PyErr_Occurred();
     Py_INCREF((PyObject *)call);
-    PyObject *data = call->arrived || head.flags & FAILED
-                         ? PyBytes_FromStringAndSize(message->data, (Py_ssize_t)message->size)
-                         : Py_NewRef(sample);
+    bool is_copied = head.flags & FAILED || (call->arrived && PyList_GET_SIZE(call->arrived) >= FEW);
+    PyObject *data =
+        is_copied ? PyBytes_FromStringAndSize(message->data, (Py_ssize_t)message->size) : Py_NewRef(sample);
     bool is_given = data && give(self, call, head.flags, data);
     Py_XDECREF(data);
     Py_DECREF((PyObject *)call);

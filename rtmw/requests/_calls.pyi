@@ -18,7 +18,7 @@ class Call:
     @property
     def number(self) -> int: ...
     @property
-    def arrived(self) -> list[bytes] | None:
+    def arrived(self) -> list[bytes | Sample[Any]] | None:
         """Replies of a stream that its caller has not got; None: it is no stream."""
 
     @property

@@ -247,6 +247,20 @@ def test_a_stream_that_another_thread_closes_ends_at_once_for_who_waits_for_its_
         assert caller.stats().waiting == 0
 
 
+def test_a_stream_that_is_left_unread_keeps_few_messages_in_the_memory_of_the_domain(domain: rtmw.Domain) -> None:
+    with service(steps, workers=2) as serves, client() as caller:
+        stream = caller.stream(Goal(200), timeout=LONG)
+        assert next(stream) == Step(0)
+        eventually(lambda: serves.stats().served == 1)
+        with client() as other:
+            assert other.call(Goal(1), timeout=LONG) == Step(0)  # its thread takes the replies of the stream, too
+        assert stream._call is not None
+        assert stream._call.arrived is not None
+        kept = [isinstance(reply, rtmw.Sample) for reply in stream._call.arrived]
+        assert kept == [True] * 8 + [False] * 191
+        assert [*stream] == [Step(number) for number in range(1, 200)]
+
+
 def test_closing_a_service_closes_its_generators_and_the_client_gets_noserver() -> None:
     watched = Watched()
     serves = service(watched.steps)
