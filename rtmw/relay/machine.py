@@ -17,7 +17,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import count
 from typing import Any, Final, NamedTuple, Protocol
 
 from rtmw.net.security.names import AGENT
@@ -62,27 +61,20 @@ class _Line:
     last_sent: int = 0
     hello: Hello | None = None
     """The hello of that connection, or of the last one. None: it speaks the frame of the paper, or was never there."""
-    was_there: bool = False
     ready: list[tuple[int, int, Stream]] = field(default_factory=list[tuple[int, int, Stream]])
     """A heap of streams whose first order may leave: highest priority first, then the oldest."""
     sent: dict[int, Leg] = field(default_factory=dict[int, Leg])
-    """Orders that it has not answered, by number."""
+    """Orders that have left on this connection, and that it has not answered, by number."""
     in_flight: int = 0
     """Bytes of the bodies of these orders."""
     takeovers: list[float] = field(default_factory=list[float])
     stamped: tuple[bytes, int] = b"", 0
     """The stamp of its last order, and when that came."""
     rows_until: float = 0.0
-    """Until then `rows` rows about frames that were refused or dropped have been written, and `untold` were not."""
+    """Until then `rows` rows have been written about frames that were refused or dropped, and about connections."""
     rows: int = 0
-    untold: int = 0
     debts: dict[str, float] = field(default_factory=dict[str, float])
     """By rule: when the orders that this agent has sent would have come at its rate."""
-
-    def over(self, number: int) -> None:
-        """It waits for no receipt of this order any more."""
-        leg = self.sent.pop(number, None)
-        self.in_flight -= leg.order.size if leg is not None else 0
 
 
 class NoAct(ValueError):
@@ -122,16 +114,13 @@ class Carrier(Protocol):
         """Tells those who look on."""
 
 
-class _Timer(NamedTuple):
-    due: float
-    serial: int
-    leg: Leg
-    is_expiry: bool
+_Timer = tuple[float, int, str, Leg]
+"""When it is due; the number and the recipient of the leg, so that legs are not compared; and that."""
 
 
 class Machine:
     """Not for several threads. What happens is told by `time`, and then by `connected`, `arrived`, `gone`, `unsent`,
-    `tick`, `obeyed`, `own` and `act`; then `done` has what comes of it."""
+    `tick`, `look`, `obeyed`, `own` and `act`; then `done` has what comes of it."""
 
     def __init__(self, policy: Policy, state: State, stamp: Callable[[], bytes], carrier: Carrier) -> None:
         """`state`: as the rows have it. `stamp`: strictly increasing, of frames that the relay makes itself."""
@@ -143,12 +132,14 @@ class Machine:
         self._agents: dict[int, str] = {}
         self._timers: list[_Timer] = []
         self._compact_at = COMPACT_LEAST
-        self._serial = count(1)
+        self._pumped: dict[str, None] = {}
+        """Recipients to which something may leave by now, in order."""
         self.rows: Counter[str] = Counter()
         """Rows that were made, by kind."""
         self.changed = set(policy.by_name)
         """Agents of which there may be something else to say than when this was emptied last, and other names."""
-        self._untold: set[str] = set()
+        self._untold: Counter[str] = Counter()
+        """Frames and connections without rows since the last look, by agent."""
         self._alarms: dict[tuple[str, str], tuple[float, int]] = {}
         """By agent and cause: when it may be raised again, and how often it was not."""
         self._rows: list[Row] = []
@@ -171,12 +162,15 @@ class Machine:
     @property
     def due(self) -> float:
         """When `tick` is to be called; infinity: not before something else has come."""
-        while self._timers and not self._is_live(self._timers[0]):
+        while self._timers and not _is_live(self._timers[0]):
             heapq.heappop(self._timers)
-        return self._timers[0].due if self._timers else math.inf
+        return self._timers[0][0] if self._timers else math.inf
 
     def done(self) -> tuple[list[Row], list[partial[None]]]:
-        """The rows that the record gets, and what is to be called once they are durable."""
+        """What may leave does. The rows that the record gets, and what is to be called once they are durable."""
+        for recipient in self._pumped:
+            self._pump(recipient)
+        self._pumped.clear()
         rows, self._rows = self._rows, []
         self.rows.update([row.kind for row in rows])
         self.changed.update([row.recipient for row in rows], *(row.recipients for row in rows if row.recipients))
@@ -194,9 +188,6 @@ class Machine:
             return None
         return max(0.0, max(self.lines[agent].debts.values(), default=0.0) - now - BURST_S)
 
-    def is_connected(self, agent: str) -> bool:
-        return bool(self.lines[agent].connection)
-
     # ---- connections ----
 
     def connected(self, connection: int, agent: str, hello: Hello | None = None) -> None:
@@ -211,33 +202,30 @@ class Machine:
             line.takeovers.append(self._now)
             self._behind(self._carrier.end, line.connection, "a newer connection of this agent takes over")
             del self._agents[line.connection]
-        line.connection, line.since = connection, self._at
-        line.hello, line.was_there = hello, True
         self._agents[connection] = agent
-        self.changed.add(agent)
-        if self._has_row(agent, "connections a second begin or end"):
-            self._row(r.CONNECTED, source=agent)
+        line.hello = hello
+        self._is_at(agent, connection, r.CONNECTED)
         if hello is not None:
             self._look_at_times(agent, hello)
-        again, line.sent, line.in_flight = line.sent, {}, 0
-        for leg in again.values():
-            self._make_ready(leg.recipient, leg.order.stream)
-        self._pump(agent)
 
     def gone(self, connection: int) -> None:
         agent = self._agents.pop(connection, None)
         if agent is None:
             return
-        line = self.lines[agent]
-        line.connection, line.since = 0, self._at
-        self.changed.add(agent)
-        if self._has_row(agent, "connections a second begin or end"):
-            self._row(r.GONE, source=agent)
-        if self.state.queues[agent].waiting:
-            self._behind(self._carrier.dial, agent)
+        self._is_at(agent, 0, r.GONE)
         if self._keeps(agent):
             for leg in self._open_legs(agent):
-                leg.attempt = leg.timer = 0  # it waits, as long as its lifetime lets it
+                leg.attempt, leg.due = 0, math.inf  # it waits, as long as its lifetime lets it
+
+    def _is_at(self, agent: str, connection: int, kind: str) -> None:
+        """`connection`: the one that it has from now on; all that it has not answered may leave anew. 0: none."""
+        line = self.lines[agent]
+        line.connection, line.since = connection, self._at
+        line.sent, line.in_flight = {}, 0
+        self.changed.add(agent)
+        if self._has_row(agent, "connections a second begin or end"):
+            self._row(kind, source=agent)
+        self._make_all_ready(agent)
 
     def _look_at_times(self, agent: str, hello: Hello) -> None:
         """An agent that gives up before the relay does may act otherwise while its order still arrives."""
@@ -254,8 +242,8 @@ class Machine:
                 self._behind(self._carrier.end, connection, "its agent is no more in the settings")
         for recipient in list(self.state.queues):
             for leg in self._open_legs(recipient) if self.policy.agents.get(recipient) is None else []:
-                self._finish(leg, r.UNCONFIRMED if leg.tries else r.UNDELIVERED, "the settings have no such agent")
-            self._pump(recipient)
+                self._fail(leg, "the settings have no such agent")
+            self._pumped[recipient] = None
 
     def _keeps(self, agent: str) -> bool:
         found = self.policy.agents.get(agent)
@@ -295,24 +283,15 @@ class Machine:
             self._row(r.DROPPED, source=agent.name, destination=to, head=frame.head, cause=cause)
 
     def _has_row(self, agent: str, what: str = "frames a second are refused or dropped") -> bool:
-        """Does this get a row of its own, of which an agent can bring about any number? Else `_tick` tells how many."""
+        """Does this get a row of its own, of which an agent can bring about any number? Else `look` tells how many."""
         line = self.lines[agent]
         if self._now >= line.rows_until:
-            self._tell_untold(agent)
             line.rows_until, line.rows = self._now + 1, 0
         line.rows += 1
         if line.rows > ROWS_MOST:
-            self._untold.add(agent)
-            line.untold += 1
+            self._untold[agent] += 1
             self._alarm(agent, f"more than {ROWS_MOST} of its {what}")
         return line.rows <= ROWS_MOST
-
-    def _tell_untold(self, agent: str) -> None:
-        line = self.lines[agent]
-        if line.untold:
-            self._row(r.DROPPED, source=agent, cause=f"{line.untold} more frames or connections, without rows")
-        line.untold = 0
-        self._untold.discard(agent)
 
     def _alarm(self, agent: str, cause: str, head: bytes = b"", detail: str = "") -> None:
         """`cause`: one of few, for each is remembered. `detail`: what may be another one each time."""
@@ -335,13 +314,12 @@ class Machine:
         """The first receipt ends the wait for it, one that is late corrects what was said to the source. One that comes
         again says nothing new: the first one is on record with its stamp."""
         if not leg.end:
-            self._finish(leg, r.DELIVERED, head=receipt.head)
+            self._end(leg, r.DELIVERED, head=receipt.head)
         elif leg.end != r.DELIVERED:
             self._leg_row(r.LATE, leg, head=receipt.head)
             if not leg.order.failed:
                 self._answer(leg.order)
-            self._make_ready(leg.recipient, leg.order.stream)  # if it was held behind this one
-            self._pump(leg.recipient)
+            self._make_ready(leg)  # if it was held behind this one
 
     def _order(self, agent: Agent, packet: Packet) -> None:
         frame = packet.frame
@@ -396,10 +374,10 @@ class Machine:
 
     def _unfit(self, agent: Agent, frame: Frame, recipients: list[str]) -> str:
         """Why a recipient that speaks the frame of the paper cannot have this order; empty: each can."""
-        lines = {name: self.lines[name] for name in recipients} if self.lines[agent.name].hello else {}
-        whom = [name for name, line in lines.items() if line.was_there and line.hello is None]
+        lines = [(name, self.lines[name]) for name in recipients]
+        whom = [name for name, line in lines if line.since and line.hello is None]  # it is, or was, there
         try:
-            if whom:
+            if whom and self.lines[agent.name].hello:
                 frame.encode(form=self.policy.relay.form)
         except FrameError as error:
             return f"{', '.join(whom)} takes frames of the paper alone: {error}"
@@ -407,14 +385,14 @@ class Machine:
 
     def _follow(self, agent: Agent, frame: Frame, wish: Wish) -> None:
         judged = wish.judged
+        followed = self.state.follows.get(judged.to.name, {}).get(agent.name, set()) if judged.to else set()
+        is_new, body = wish.filter not in followed, wish.filter.encode()
+        is_much = is_new and (len(followed) >= FILTERS_MOST or len(body) > FILTER_LONGEST)
+        if is_much and not wish.is_end and not judged.why:
+            words = f"more than {FILTERS_MOST} subscriptions to it, or one of more than {FILTER_LONGEST} bytes"
+            judged = replace(judged, why=words)
         if judged.why or judged.to is None:
             self._refuse(agent, frame, judged)
-            return
-        followed = self.state.follows.get(judged.to.name, {}).get(agent.name, set())
-        is_new, body = wish.filter not in followed, wish.filter.encode()
-        if not wish.is_end and is_new and (len(followed) >= FILTERS_MOST or len(body) > FILTER_LONGEST):
-            words = f"more than {FILTERS_MOST} subscriptions to it, or one of more than {FILTER_LONGEST} bytes"
-            self._refuse(agent, frame, replace(judged, why=words))
             return
         self._pace(agent, judged)
         changes = is_new != wish.is_end or bool(followed and wish.is_end and wish.filter == ALL)
@@ -477,9 +455,7 @@ class Machine:
         else:
             self._answer(order)
         for recipient in full:  # it loses its own copy, and costs nobody else theirs
-            self._end(order.legs[recipient], r.UNDELIVERED, "it has no room for more orders that wait")
-        for recipient in recipients:
-            self._pump(recipient)
+            self._fail(order.legs[recipient], "it has no room for more orders that wait")
 
     def _stored(self, row: Row) -> Order:
         """A new order: its row gets its number, and its time runs."""
@@ -507,45 +483,45 @@ class Machine:
         """An open order, for one recipient: its time runs. `attempt`: the try that it is in by now."""
         order = leg.order
         if self.state.queues[leg.recipient].streams[order.stream][0] is leg:
-            self._make_ready(leg.recipient, order.stream)
+            self._make_ready(leg)
         if not self._keeps(leg.recipient):
             self._set(leg, attempt)
         if order.lifetime:
-            ends = self._now + order.lifetime - (self._at - order.at) / 1e9
-            self._push(_Timer(ends, next(self._serial), leg, True))
+            leg.ends = self._now + order.lifetime - (self._at - order.at) / 1e9
+            self._push(leg.ends, leg)
 
-    def _set(self, leg: Leg, tries: int) -> None:
+    def _set(self, leg: Leg, attempt: int) -> None:
         """The try of this number has begun."""
-        leg.attempt, leg.timer, leg.due = tries, next(self._serial), self._now + self.policy.relay.t2
-        self._push(_Timer(leg.due, leg.timer, leg, False))
+        leg.attempt, leg.due = attempt, self._now + self.policy.relay.t2
+        self._push(leg.due, leg)
 
-    def _push(self, timer: _Timer) -> None:
+    def _push(self, due: float, leg: Leg) -> None:
         if len(self._timers) >= self._compact_at:  # else orders that have ended stay as long as their lifetimes
-            self._timers = [one for one in self._timers if self._is_live(one)]
+            self._timers = list(filter(_is_live, self._timers))
             heapq.heapify(self._timers)
             self._compact_at = 2 * len(self._timers) + COMPACT_LEAST
-        heapq.heappush(self._timers, timer)
+        heapq.heappush(self._timers, (due, leg.order.number, leg.recipient, leg))
 
-    def _is_live(self, timer: _Timer) -> bool:
-        if timer.leg.end:
-            return False
-        return timer.is_expiry or timer.leg.timer == timer.serial
+    def _make_ready(self, leg: Leg) -> None:
+        """The first order of its stream may leave, if it has not."""
+        self._pumped[leg.recipient] = None
+        ready, streams = self.lines[leg.recipient].ready, self.state.queues[leg.recipient].streams
+        if (legs := streams.get(leg.order.stream)) is not None:
+            heapq.heappush(ready, (-legs[0].order.priority, legs[0].order.number, leg.order.stream))
+        if len(ready) > 2 * len(streams) + COMPACT_LEAST:  # orders that ended while it was away
+            self._make_all_ready(leg.recipient)
 
-    def _make_ready(self, recipient: str, stream: Stream) -> None:
-        line, queue = self.lines[recipient], self.state.queues[recipient]
-        first = queue.streams.get(stream)
-        if first is not None and not self.state.is_held(recipient, stream):
-            heapq.heappush(line.ready, (-first[0].order.priority, first[0].order.number, stream))
-        if len(line.ready) > 2 * len(queue.streams) + COMPACT_LEAST:  # orders that ended while it was away
-            firsts = ((stream, legs[0].order) for stream, legs in queue.streams.items())
-            line.ready = [(-order.priority, order.number, stream) for stream, order in firsts]
-            heapq.heapify(line.ready)
+    def _make_all_ready(self, recipient: str) -> None:
+        self._pumped[recipient] = None
+        firsts = ((stream, legs[0].order) for stream, legs in self.state.queues[recipient].streams.items())
+        self.lines[recipient].ready = [(-order.priority, order.number, stream) for stream, order in firsts]
+        heapq.heapify(self.lines[recipient].ready)
 
     def _pump(self, recipient: str) -> None:
         """Send what may leave: of each stream one, of all as many as the window has, and IN_FLIGHT lets begin."""
         line, agent = self.lines[recipient], self.policy.agents.get(recipient)
-        while line.ready and line.connection and agent is not None:
-            if len(line.sent) >= agent.window or line.in_flight >= IN_FLIGHT:
+        while line.ready and line.connection and agent and len(line.sent) < agent.window:
+            if line.in_flight >= IN_FLIGHT:
                 break
             _, number, stream = heapq.heappop(line.ready)
             first = self.state.queues[recipient].streams.get(stream)
@@ -579,29 +555,30 @@ class Machine:
         """An order that was to leave can stand in no frame that its recipient takes."""
         order = self.state.open.get(number)
         if order is not None and not (leg := order.legs[recipient]).end:
-            self._finish(leg, r.UNCONFIRMED if leg.tries > 1 else r.UNDELIVERED, words)
+            self._end(leg, r.UNCONFIRMED if leg.tries > 1 else r.UNDELIVERED, words)
 
     def tick(self) -> None:
-        if self.full:
-            self._alarm("", "the disk has no room for more orders")
-        for agent in [one for one in self._untold if self.lines[one].rows_until <= self._now]:
-            self._tell_untold(agent)
-        recipients = dict[str, None]()
         while self.due <= self._now:
-            timer = heapq.heappop(self._timers)
-            recipients[timer.leg.recipient] = None
-            if timer.is_expiry:
-                self._fail(timer.leg, "its lifetime is over", r.EXPIRED)
+            due, *_, leg = heapq.heappop(self._timers)
+            if due == leg.ends:
+                self._time_out(leg, "its lifetime is over", r.EXPIRED)
             else:
-                self._overdue(timer.leg)
-        for recipient in recipients:  # nothing is sent whose time ends in this tick
-            self._pump(recipient)
+                self._overdue(leg)
+
+    def look(self, full: str) -> None:
+        """It is to be called once a second. `full`: why no more orders are stored; empty: they are."""
+        self.full = full
+        if full:
+            self._alarm("", "the disk has no room for more orders")
+        untold, self._untold = self._untold, Counter()
+        for agent, number in untold.items():
+            self._row(r.DROPPED, source=agent, cause=f"{number} more frames or connections, without rows")
 
     def _overdue(self, leg: Leg) -> None:
         relay, line = self.policy.relay, self.lines[leg.recipient]
         if leg.attempt > relay.n2:
             why = f"no receipt within {relay.gives_up_after:g} s" if leg.tries else self.why_unsent(leg)
-            self._fail(leg, why, r.UNDELIVERED)
+            self._time_out(leg, why, r.UNDELIVERED)
             return
         self._set(leg, leg.attempt + 1)
         if not line.connection:
@@ -617,23 +594,29 @@ class Machine:
             return "held by an operator"
         return "waited behind others" if self.lines[leg.recipient].connection else "not connected"
 
-    def _fail(self, leg: Leg, cause: str, unsent: str) -> None:
+    def _time_out(self, leg: Leg, cause: str, unsent: str) -> None:
         agent = self.policy.agents.get(leg.recipient)
         is_held = leg.order.stream in self.state.queues[leg.recipient].held
         if agent is not None and agent.on_failure == "hold" and not is_held:
             self._leg_row(r.HELD, leg)
-        self._end(leg, r.UNCONFIRMED if leg.tries else unsent, cause)
+        self._fail(leg, cause, unsent)
 
-    def _finish(self, leg: Leg, kind: str, cause: str = "", head: bytes = b"") -> None:
-        self._end(leg, kind, cause, head)
-        self._pump(leg.recipient)
+    def _fail(self, leg: Leg, cause: str, unsent: str = r.UNDELIVERED) -> None:
+        """`unsent`: how it ends if it was never sent."""
+        self._end(leg, r.UNCONFIRMED if leg.tries else unsent, cause)
 
     def _end(self, leg: Leg, kind: str, cause: str = "", head: bytes = b"") -> None:
         self._leg_row(kind, leg, tries=leg.tries, cause=cause, head=head)
-        self.lines[leg.recipient].over(leg.order.number)
-        self._make_ready(leg.recipient, leg.order.stream)
+        self._over(leg)
         if not leg.order.told:
             self._answer(leg.order)
+
+    def _over(self, leg: Leg) -> None:
+        """Its recipient is to answer it no more: its place in the window is another stream's."""
+        line = self.lines[leg.recipient]
+        if line.sent.pop(leg.order.number, None) is not None:
+            line.in_flight -= leg.order.size
+        self._make_ready(leg)
 
     # ---- back to sources ----
 
@@ -686,11 +669,10 @@ class Machine:
         self._act_row(asked)
         for leg in [one for line in self.lines.values() for one in line.sent.values()]:
             if self.state.is_held(leg.recipient, leg.order.stream):
-                self.lines[leg.recipient].over(leg.order.number)
+                self._over(leg)
                 self.changed.add(leg.recipient)
                 if self._keeps(leg.recipient):
-                    leg.attempt = leg.timer = 0
-                self._pump(leg.recipient)  # its place in the window is another stream's
+                    leg.attempt, leg.due = 0, math.inf
         return f"{asked.whom} is held: nothing goes there until it is released; orders still end at their times"
 
     def _release(self, asked: Act) -> str:
@@ -698,10 +680,8 @@ class Machine:
         if asked.whom not in self.state.holds and not any(asked.whom in names for names in behind):
             raise NoAct(f"nothing of {asked.whom} is held: rtmw relay agents shows what is")
         self._act_row(asked)
-        for recipient, queue in list(self.state.queues.items()):
-            for stream in queue.streams:
-                self._make_ready(recipient, stream)
-            self._pump(recipient)
+        for recipient in list(self.state.queues):
+            self._make_all_ready(recipient)
         return f"{asked.whom} is released"
 
     def _end_order(self, asked: Act) -> str:
@@ -709,15 +689,14 @@ class Machine:
         self._act_row(asked, order)
         for leg in order.legs.values():
             if not leg.end:
-                self._finish(leg, r.UNCONFIRMED if leg.tries else r.UNDELIVERED, f"dropped by uid {asked.uid}")
+                self._fail(leg, f"dropped by uid {asked.uid}")
         whom = "which has its receipt since it was stored" if order.told else "which is told"
         return f"order {order.number} has ended, of {order.source}, {whom}"
 
     def _resend(self, asked: Act) -> str:
         order = self._open_one(asked)
         legs = [leg for leg in order.legs.values() if not leg.end]
-        sent = [leg for leg in legs if self.lines[leg.recipient].connection and order.number in
-                self.lines[leg.recipient].sent]  # fmt: skip
+        sent = [leg for leg in legs if order.number in self.lines[leg.recipient].sent]
         if not sent:
             whys = ", ".join(f"{leg.recipient}: {self.why_unsent(leg)}" for leg in legs)
             raise NoAct(f"order {order.number} is on its way to nobody ({whys}); it goes by itself when it may")
@@ -754,8 +733,6 @@ class Machine:
             priority=order.priority, lifetime=order.lifetime, head=order.head, body=asked.body or b"",
             digest=order.digest, by_content=bool(order.id.digest), cause=f"order {order.number} again", uid=asked.uid,
         ))  # fmt: skip
-        for recipient in failed:
-            self._pump(recipient)
         return f"order {asked.whom} goes to {', '.join(failed)} as order {new.number}: out of order, behind what waits"
 
     # ---- rows ----
@@ -782,6 +759,11 @@ class Machine:
         ruled = {} if verdict is None else {"rule": verdict.place or "", "version": verdict.version}
         by_content = self._is_by_content(agent)
         return {"head": frame.head, "digest": frame.digest, "by_content": by_content, **ruled}
+
+
+def _is_live(timer: _Timer) -> bool:
+    due, *_, leg = timer
+    return not leg.end and due in (leg.due, leg.ends)
 
 
 def _is_followed(to: Agent | Subject | None) -> bool:

@@ -276,8 +276,7 @@ class Server:
         said = ""
         while True:
             self.store.check()
-            self.machine.full = self.store.lacks_room()
-            self.step(self.machine.tick)
+            self.step(self.machine.look, self.store.lacks_room())
             if said != (said := self.machine.full):
                 log.warning("%s", said or "there is room again")
             self._look_at_peers()
@@ -457,7 +456,7 @@ class Server:
         await asyncio.sleep(self._dialled.get(name, 0.0) + _REDIAL_S - CLOCK.monotonic())
         async for _ in Backoff(_DIAL_FIRST_S, _DIAL_MOST_S):
             agent = self.policy.by_name.get(name)  # as a reload may have changed it
-            is_wanted = self.store.state.queues[name].waiting and not self.machine.is_connected(name)
+            is_wanted = self.store.state.queues[name].waiting and not self.machine.lines[name].connection
             if not isinstance(agent, Agent) or not agent.dial or not is_wanted:
                 return
             try:

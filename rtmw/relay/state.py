@@ -8,6 +8,7 @@ rows has to be in it, for a relay that starts does not read the rows before.
 from __future__ import annotations
 
 import json
+import math
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -56,9 +57,10 @@ class Leg:
     """One of ENDS; empty: the leg is open."""
     cause: str = ""
     attempt: int = 0
-    """Number of the try that runs, sent or not; 0: none. Neither this nor `timer` is in rows."""
-    timer: int = 0
-    due: float = 0.0
+    """Number of the try that runs, sent or not; 0: none. Neither this nor what follows is in rows."""
+    due: float = math.inf
+    """When that try is over, and when its lifetime is, in seconds by the clock of the machine."""
+    ends: float = math.inf
 
 
 @dataclass(eq=False, slots=True)

@@ -37,10 +37,10 @@ MUTANTS: Final = {
     "behind its end nothing of an order is sent": Mutant(
         "machine", "return order is not None and not order.legs[recipient].end", "return True"
     ),
-    "a source is told when all have an end": Mutant("machine", "        elif not order.is_open:\n", "        else:\n"),
+    "a source is told when all have an end": Mutant("machine", "elif not order.is_open:", "elif True:"),
     "who has not confirmed is named": Mutant("machine", "for leg in order.failed)", "for leg in [])"),
     "what is kept is sent when its recipient is back": Mutant(
-        "machine", "        self._pump(agent)\n\n", "        pass\n\n"
+        "machine", "        self._make_all_ready(agent)\n", "        pass\n"
     ),
     "after a crash each open order is tried anew": Mutant(
         "machine",
@@ -54,12 +54,14 @@ MUTANTS: Final = {
         "machine", "        if self.state.is_held(leg.recipient, leg.order.stream):\n            return False\n", ""
     ),
     "what was on its way when it was held is not sent again": Mutant(
-        "machine", "                self.lines[leg.recipient].over(leg.order.number)\n", ""
+        "machine",
+        "                self._over(leg)\n                self.changed",
+        "                self._make_ready(leg)\n                self.changed",
     ),
     "what is released goes on": Mutant(
         "machine",
-        "                self._make_ready(recipient, stream)\n            self._pump(recipient)\n",
-        "                pass\n",
+        "        for recipient in list(self.state.queues):\n            self._make_all_ready(recipient)\n",
+        "",
     ),
     "what an operator does is on record before what comes of it": Mutant(
         "machine",
