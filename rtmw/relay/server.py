@@ -20,7 +20,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import rtmw
 from rtmw.clock import CLOCK
@@ -58,7 +58,7 @@ from rtmw.relay.machine import Machine
 from rtmw.relay.operation import SOCKET, Operation, Question
 from rtmw.relay.policy import Policy
 from rtmw.relay.rows import Row
-from rtmw.relay.seals import HEAD_COMMAND, SEAL_ROWS, SEAL_S, Sealer, words
+from rtmw.relay.seals import HEAD_COMMAND, SEAL_ROWS, Sealer, words
 from rtmw.relay.settings import TLS_BEGINS, Agent, Relay, advice, differences
 from rtmw.relay.store import Store
 from rtmw.text.addresses import UNIX, is_loopback
@@ -66,7 +66,7 @@ from rtmw.text.daemon_log import of_user
 from rtmw.text.units import counted
 
 if TYPE_CHECKING:
-    from ssl import SSLContext, SSLObject
+    from ssl import SSLContext
 
     from rtmw.net.security.identity import Identity, Peer
 
@@ -104,7 +104,7 @@ class Server:
     def __init__(self, folder: Path, relay: Relay, domain: int = NO_DOMAIN) -> None:
         """Raises LogError and its kind, NodeError where it cannot listen, KeysError, OSError."""
         self.policy, self.stopping = Policy(relay), asyncio.Event()
-        self._entering: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._take(relay)
         gc.disable()  # what is made of rows is kept: to look through it for garbage takes half of a start
         try:
@@ -126,7 +126,10 @@ class Server:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = math.inf
         """By the clock of the machine; infinity: none is set."""
-        self._dials: dict[str, asyncio.Task[None]] = {}
+        self._seal_from = SEAL_ROWS
+        """Rows without a seal, from which on they get one."""
+        self._dials: set[str] = set()
+        """Agents that are being dialled; and when each was reached last."""
         self._dialled: dict[str, float] = {}
         self._doors: dict[str, tuple[Listening, Door, partial[None]]] = {}
         """By place; with what opens it again."""
@@ -138,8 +141,8 @@ class Server:
             self._listen()
             self.step(self.machine.tick)
             self.step(self.machine.obeyed)  # what waits for agents that are dialled
-            work = (self._sync(), self._look(), self._check_point(), self._seal(), self.stopping.wait())
-            tasks = [loop.create_task(one) for one in work]
+            work = (self._sync(), self._look(), self._check_point(), self.stopping.wait())
+            tasks: list[asyncio.Task[Any]] = [loop.create_task(one) for one in work]
             try:
                 done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
@@ -147,7 +150,7 @@ class Server:
                 if self._failure is not None:
                     raise self._failure
             finally:
-                tasks += [*self._dials.values(), *self._entering]
+                tasks += self._tasks
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
@@ -160,7 +163,7 @@ class Server:
     def _listen(self) -> None:
         """A relay that cannot have the socket of operators goes on, and says so."""
         for place in dict.fromkeys(self.policy.relay.listen):
-            self._open(place, partial(RelayGuest, self))
+            self._open(place, partial(Connection, self))
         ports = ((place, listening.port) for place, (listening, *_) in self._doors.items())
         places = [f"{place.rpartition(':')[0]}:{port}" if port else place for place, port in ports]
         try:
@@ -224,8 +227,8 @@ class Server:
 
     # ---- steps ----
 
-    def step(self, event: Callable[..., None], *given: object) -> None:
-        """What has come, and then an event of the machine: their rows go to the record together."""
+    def step(self, event: Callable[..., None] | None = None, *given: object) -> None:
+        """What has come, and then an event of the machine, if any: their rows go to the record together."""
         if self._failure is not None:
             return
         try:
@@ -234,7 +237,8 @@ class Server:
             for number, packets in heard:
                 for packet in packets:
                     self.machine.arrived(number, packet)
-            event(*given)
+            if event is not None:
+                event(*given)
             rows, calls = self.machine.done()
             if rows:
                 self.store.append(rows)
@@ -269,7 +273,7 @@ class Server:
             await self.store.sync()
             for call in calls:
                 call()
-            if self.store.unsealed >= SEAL_ROWS:
+            if self.store.unsealed >= self._seal_from:
                 self._try_seal()
 
     async def _look(self) -> None:
@@ -283,18 +287,18 @@ class Server:
             self._look_at_places()
             self.operation.say()
             await asyncio.sleep(_LOOK_S)
+            self._look_at_seals()
 
-    async def _seal(self) -> None:
-        """A seal a second; its head is sent."""
-        while True:
-            await asyncio.sleep(SEAL_S)
-            await self.store.sync()
-            self._try_seal()
-            row, self.store.untold = self.store.untold, None
-            if row is not None and self.policy.relay.seal_to:
-                self.step(self.machine.own, self.policy.relay.seal_to, HEAD_COMMAND, words(row))
+    def _look_at_seals(self) -> None:
+        """There is one a second, behind the next sync; then its head is sent."""
+        row, self.store.untold = self.store.untold, None
+        if row is not None and self.policy.relay.seal_to:
+            self.step(self.machine.own, self.policy.relay.seal_to, HEAD_COMMAND, words(row))
+        self._seal_from = 1
+        self._is_due.set()
 
     def _try_seal(self) -> None:
+        self._seal_from = SEAL_ROWS
         try:
             if self._failure is None:
                 self.store.seal(self._sealer)
@@ -340,26 +344,12 @@ class Server:
         if to := self.policy.relay.alarms_to:
             self.step(self.machine.own, to, ALARM_COMMAND, f"alarm: {about}".encode())
 
-    # ---- connections ----
-
-    def candidates(self, connection: Connection) -> dict[bytes, Agent]:
-        """The agents that it may be of, by their addresses."""
-        peer, agents = connection.peer.name if connection.peer else "", self.policy.relay.agents
-        if connection.dialled:
-            return {one.address: one for one in agents if (one.name, one.peer) == (connection.dialled, peer)}
-        if not peer:
-            return self.policy.places.get(connection.address, {})
-        return {one.address: one for one in agents if one.peer == peer and one.origin in ("", connection.address)}
-
-    def keep(self, work: Coroutine[None, None, None]) -> None:
+    def keep(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         """Runs work in a task until it is done, or the server ends."""
         task = asyncio.get_running_loop().create_task(work)
-        self._entering.add(task)
-        task.add_done_callback(self._entering.discard)
-
-    def turn_away(self, address: str, words: str) -> None:
-        """A connection that comes to nothing."""
-        log.warning("a connection from %s is closed: %s", address, words, extra=_user_in(address))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     # ---- certificates ----
 
@@ -378,58 +368,34 @@ class Server:
             tls = identity.server_context(), identity.client_context()
         self._identity, self.tls = identity, tls
 
-    def certified(self, connection: Connection, tls: SSLObject | None) -> bool:
-        """Is its certificate one that this relay trusts? Without TLS there is none to trust."""
-        if tls is None:
-            return True
-        try:
-            if self._identity is None:
-                raise NotTrusted("no keys", "this relay has no keys any more")
-            connection.peer = self._identity.peer_of(tls.getpeercert(binary_form=True))
-        except NotTrusted as error:
-            self.refuse(connection, str(error))
-            return False
-        return True
+    def fault(self, peer: Peer) -> str:
+        """Why a connection of this peer must end; empty: it may go on."""
+        found = self._identity.fault(peer) if self._identity is not None else "this relay has no keys"
+        return str(found or "")
+
+    def peer_of(self, certificate: bytes | None) -> Peer:
+        """Raises NotTrusted, if its certificate is not one that this relay trusts."""
+        if self._identity is None:
+            raise NotTrusted("no keys", "this relay has no keys any more")
+        return self._identity.peer_of(certificate)
 
     def _look_at_peers(self) -> None:
         """Certificates expire, and are revoked."""
         for connection in list(self.connections.values()):
-            if connection.peer is None:
-                continue
-            fault = self._identity.fault(connection.peer) if self._identity is not None else "this relay has no keys"
-            if fault is not None:
-                self.refuse(connection, str(fault))
+            if connection.peer is not None and (fault := self.fault(connection.peer)):
+                self.refuse(connection, fault)
 
-    async def known(self, connection: Connection) -> None:
-        """Returns once it is known whose it is, or it has ended."""
-        try:
-            async with asyncio.timeout(SILENT_S):
-                await connection.known.wait()
-        except TimeoutError:
-            self.refuse(connection, "it has not said whose it is")
-        except asyncio.CancelledError:
-            self.refuse(connection, "others wait at the door, and it has not said whose it is")
-            raise
-
-    def is_of(self, connection: Connection, agent: str, hello: Hello | None = None) -> None:
-        connection.agent = agent
-        connection.known.set()
-        self.step(self.machine.connected, connection.number, agent, hello)
+    # ---- connections ----
 
     def arrived(self, number: int, heard: list[Packet]) -> None:
         """What came by a connection."""
         if self.stopping.is_set():  # sources send again what was not answered
             return
         if not self._heard:
-            asyncio.get_running_loop().call_soon(self.step, _nothing)
+            asyncio.get_running_loop().call_soon(self.step)
         self._heard.append((number, heard))
 
-    def wait(self, connection: Connection) -> float | None:
-        """Seconds until its next frame may be heard; None: all that have come may."""
-        return self.machine.wait(connection.agent, CLOCK.monotonic())
-
     def lost(self, connection: Connection) -> None:
-        connection.known.set()
         del self.connections[connection.number]
         if connection.agent and not self.stopping.is_set():
             self.step(self.machine.gone, connection.number)
@@ -445,64 +411,59 @@ class Server:
         connection.close(words)
 
     def dial(self, name: str) -> None:
-        agent = self.policy.by_name.get(name)
-        if isinstance(agent, Agent) and agent.dial and name not in self._dials:
-            task = self._dials[name] = asyncio.get_running_loop().create_task(self._reach(name))
-            task.add_done_callback(lambda _: self._dials.pop(name, None))
+        agent = self.policy.agents.get(name)
+        if agent is not None and agent.dial and name not in self._dials:
+            self._dials.add(name)
+            self.keep(self._reach(name)).add_done_callback(lambda _: self._dials.discard(name))
 
     async def _reach(self, name: str) -> None:
         """Dials an agent until there is a connection, or nothing waits for the agent any more."""
         said = ""
         await asyncio.sleep(self._dialled.get(name, 0.0) + _REDIAL_S - CLOCK.monotonic())
         async for _ in Backoff(_DIAL_FIRST_S, _DIAL_MOST_S):
-            agent = self.policy.by_name.get(name)  # as a reload may have changed it
+            agent = self.policy.agents.get(name)  # as a reload may have changed it
             is_wanted = self.store.state.queues[name].waiting and not self.machine.lines[name].connection
-            if not isinstance(agent, Agent) or not agent.dial or not is_wanted:
+            if agent is None or not agent.dial or not is_wanted:
                 return
             try:
                 async with asyncio.timeout(_REACH_S):
                     sock = await reach(agent.dial)
                 self._dialled[name] = CLOCK.monotonic()
-                await self._begin(agent, sock)
+                place = agent.dial if sock.family == socket.AF_UNIX else sock.getpeername()[0]
+                connection = Connection(self, sock, place, name)
+                await (
+                    connection.carry(self.tls[1], is_dialler=True) if agent.peer and self.tls else connection.greet()
+                )
                 return
             except (OSError, TimeoutError) as error:
                 words = in_words(error, "")[1]
                 if said != (said := words):
                     log.warning("%s at %s is not reached: %s", agent.name, agent.dial, words)
 
-    async def _begin(self, agent: Agent, sock: socket.socket) -> None:
-        """A connection that was dialled: with TLS, where the agent has a certificate. Raises OSError."""
-        place = agent.dial if sock.family == socket.AF_UNIX else sock.getpeername()[0]
-        if not agent.peer:
-            await RelayGuest(self, sock, place, agent.name).greet()
-            return
-        if self.tls is None:
-            raise OSError("this relay has no keys")
-        tune(sock, LEASE_S, is_asked=True)
-        made = partial(Connection, self, place, dialled=agent.name)
-        await carry(made, sock, self.tls[1], is_dialler=True, patience=HANDSHAKE_S)
-
 
 class Connection(asyncio.Protocol):
-    """A connection of the relay. Not for several threads."""
+    """A connection of the relay, which was accepted or dialled. Not for several threads."""
 
-    def __init__(self, server: Server, address: str, *, dialled: str = "", first: bytes | None = None) -> None:
-        """`address`: of the host, or the user. `dialled`: the agent it was made for. `first`: the byte that it begins
-        with; empty: nothing has come; None: TLS hides it."""
+    def __init__(self, server: Server, sock: socket.socket, address: str, dialled: str = "") -> None:
+        """`address`: of the host that it comes from. `dialled`: the agent it was made for."""
         self.number = next(_NUMBERS)
-        self.address, self.dialled = address, dialled
+        self.address, self.dialled = user_of(sock) if sock.family == socket.AF_UNIX else address, dialled
+        """The address is of a host, or a user, `uid:1000`."""
         self.peer: Peer | None = None
         """Who the certificate says the agent is; None: the connection has no TLS."""
         self.agent = ""
         """Empty: nobody knows yet."""
-        self.known = asyncio.Event()
-        """It is known whose it is, or it has ended."""
-        self.splitter = Splitter()
+        self.splitter = Splitter(server.policy.relay.checksum, server.policy.relay.form)
         self.is_over = False
         """It is closed, or about to be: nothing more is heard."""
-        self._server, self._is_silent = server, first == b""
-        self._may_be_own = not dialled and first in (None, MAGIC[:1])
-        """So its hello is heard before it is refused: what is sent before is lost where unread bytes are left."""
+        self._server, self._socket, self._is_taken = server, sock, False
+        """Taken: a transport has the socket, and closes it."""
+        tune(sock, LEASE_S, is_asked=True)
+        self._transport: asyncio.Transport | None = None
+        self._known = asyncio.Event()
+        """It is known whose it is, or it has ended."""
+        self._first: bytes | None = b""
+        """The byte that it begins with; empty: nothing has come; None: TLS hides it."""
         self._own: OwnSplitter | None = None
         """None: it speaks the frame of the paper, or is not known to do otherwise."""
         self._crc = self._is_own = False
@@ -512,7 +473,6 @@ class Connection(asyncio.Protocol):
         """What has come, and was not heard."""
         self._unwritten = bytearray()
         """What one turn of the loop has for it, which is written at once."""
-        self._transport: asyncio.Transport | None = None
 
     @property
     def place(self) -> str:
@@ -528,19 +488,89 @@ class Connection(asyncio.Protocol):
     def _form(self) -> Form:
         return self._server.policy.relay.form
 
+    # ---- until it is known whose it is, and how it speaks ----
+
+    async def greet(self) -> None:
+        """The door closes those that say nothing, if others come; but for those whose place says who they are."""
+        if self._is_of_one:
+            self._server.keep(self._enter())
+        else:
+            await self._enter()
+
+    def over(self) -> None:
+        """Closes the connection, unless it was handed on: then the task that has it closes it."""
+        if not self._is_taken and not self._is_of_one:
+            self._socket.close()
+
+    @property
+    def _is_of_one(self) -> bool:
+        """Is it known whose it is by its place alone?"""
+        return bool(self.dialled) or len(self._server.policy.places.get(self.address, ())) == 1
+
+    async def _enter(self) -> None:
+        """Waits until it is known whose the connection is, or it was refused."""
+        relay, is_here = self._server.policy.relay, _is_here(self.address)
+        try:
+            patience = HUSH_S if self._is_of_one and (relay.insecure or is_here) else SILENT_S
+            self._first = await _first_byte(self._socket, patience)
+            tls = self._server.tls if self._first == bytes((TLS_BEGINS,)) else None
+            if tls is None and not (relay.insecure or is_here):
+                raise OSError("from beyond this host TLS alone is taken, or insecure = true")
+            await self.carry(tls[0] if tls is not None else None)
+            async with asyncio.timeout(SILENT_S):
+                await self._known.wait()
+        except TimeoutError:
+            self._server.refuse(self, "it has not said whose it is")
+        except OSError as error:
+            self._server.refuse(self, in_words(error, "")[1])
+        except asyncio.CancelledError:
+            if self._transport is not None:
+                self._server.refuse(self, "others wait at the door, and it has not said whose it is")
+            raise
+        finally:
+            if not self._is_taken:
+                self._socket.close()
+
+    async def carry(self, tls: SSLContext | None, *, is_dialler: bool = False) -> None:
+        """A transport takes the socket over. Raises OSError."""
+        self._is_taken = True
+        self._first, patience = (self._first, None) if tls is None else (None, HANDSHAKE_S)
+        await carry(lambda: self, self._socket, tls, is_dialler=is_dialler, patience=patience)
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self._server.connections[self.number] = self
-        self.splitter = Splitter(self._server.policy.relay.checksum, self._form)
-        if not self._server.certified(self, transport.get_extra_info("ssl_object")):
+        try:
+            if (tls := transport.get_extra_info("ssl_object")) is not None:
+                self.peer = self._server.peer_of(tls.getpeercert(binary_form=True))
+        except NotTrusted as error:
+            self._server.refuse(self, str(error))
             return
-        agents = self._server.candidates(self)
-        if not agents and self._may_be_own:
-            asyncio.get_running_loop().call_later(HUSH_S, self._be_strange)
+        agents = self._candidates()
+        if not agents and not self.dialled and self._first in (None, MAGIC[:1]):
+            # its hello is heard before it is refused: what is sent before is lost where unread bytes are left
+            asyncio.get_running_loop().call_later(HUSH_S, self._server.refuse, self, STRANGE)
         elif not agents:
-            self._be_strange()
-        elif self._is_silent and len(agents) == 1:
-            self._server.is_of(self, next(iter(agents.values())).name)
+            self._server.refuse(self, STRANGE)
+        elif self._first == b"" and len(agents) == 1:
+            self._is_of(next(iter(agents.values())).name)
+
+    def _candidates(self) -> dict[bytes, Agent]:
+        """The agents that it may be of, by their addresses."""
+        peer, policy = self.peer.name if self.peer else "", self._server.policy
+        if self.dialled:
+            return {one.address: one for one in policy.relay.agents if (one.name, one.peer) == (self.dialled, peer)}
+        if not peer:
+            return policy.places.get(self.address, {})
+        found = (one for one in policy.relay.agents if one.peer == peer and one.origin in ("", self.address))
+        return {one.address: one for one in found}
+
+    def _is_of(self, agent: str, hello: Hello | None = None) -> None:
+        self.agent = agent
+        self._known.set()
+        self._server.step(self._server.machine.connected, self.number, agent, hello)
+
+    # ---- what comes ----
 
     def data_received(self, data: bytes) -> None:
         if self.is_over:
@@ -571,7 +601,7 @@ class Connection(asyncio.Protocol):
         return [Packet(None, frame) for frame in self.splitter.feed(data)]
 
     def _welcome(self, hello: Hello) -> None:
-        agents = self._server.candidates(self)
+        agents = self._candidates()
         if not agents:
             raise FrameError(STRANGE)
         agent = agents.get(hello.address)
@@ -583,7 +613,7 @@ class Connection(asyncio.Protocol):
         self._own = OwnSplitter(self._crc)
         relay, highest = self._server.policy.relay, self._server.store.state.highest.get(agent.name, b"")
         self._write(Welcome(relay.t2, relay.n2, LONGEST_DATA, highest, self._crc).encode())
-        self._server.is_of(self, agent.name, hello)
+        self._is_of(agent.name, hello)
 
     def _read(self, packet: Packet) -> Packet | None:
         """A packet with the letters of this relay in place of the sender's; None: it was answered here."""
@@ -603,7 +633,7 @@ class Connection(asyncio.Protocol):
     def _hear(self) -> None:
         """What has come, at the rate that the rules give its agent: TCP slows who sends more."""
         while self._heard and not self.is_over and (self.agent or self._introduced(self._heard[0].frame)):
-            wait = self._server.wait(self)
+            wait = self._server.machine.wait(self.agent, CLOCK.monotonic())
             if wait:
                 self._pause(wait)
                 return
@@ -611,7 +641,7 @@ class Connection(asyncio.Protocol):
             del self._heard[: len(heard)]
             self._server.arrived(self.number, heard)
             if wait is not None:  # its rate counts them
-                self._server.step(_nothing)
+                self._server.step()
             if len(heard) == TURN:  # the loop would go on to read while there is more
                 self._pause(0)
                 return
@@ -619,22 +649,26 @@ class Connection(asyncio.Protocol):
     def _introduced(self, frame: Frame) -> bool:
         """Finds out whose connection this is: if several agents may be at the other end, the source of the first frame
         says it. False: the connection is refused."""
-        agents = self._server.candidates(self)
+        agents = self._candidates()
         named = next(iter(agents.values())) if len(agents) == 1 else agents.get(frame.source)
         if named is None:
             whose = f"its first frame is of {readable(frame.source)}, who is not there"
             self._server.refuse(self, whose if agents else STRANGE)
             return False
-        self._server.is_of(self, named.name)
+        self._is_of(named.name)
         return True
 
-    def _be_strange(self) -> None:
-        if self._transport is not None:
-            self._server.refuse(self, STRANGE)
+    def _pause(self, seconds: float) -> None:
+        if self._transport is not None and self._transport.is_reading():
+            self._transport.pause_reading()
+            asyncio.get_running_loop().call_later(seconds, self._go_on)
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._transport = None
-        self._server.lost(self)
+    def _go_on(self) -> None:
+        if self._transport is not None and not self.is_over:
+            self._transport.resume_reading()
+            self._hear()
+
+    # ---- what leaves ----
 
     def send(self, frame: Frame, kind: Kind | None, priority: int | None = None, lifetime: float = 0.0) -> None:
         """`kind`: None: as the frame says. Raises FrameError for what does not fit."""
@@ -662,16 +696,6 @@ class Connection(asyncio.Protocol):
         if self.unsent > UNSENT_MOST + (self._form.longest if self._own is None else LONGEST_DATA):
             self._server.refuse(self, "it does not read what is sent to it")
 
-    def _pause(self, seconds: float) -> None:
-        if self._transport is not None and self._transport.is_reading():
-            self._transport.pause_reading()
-            asyncio.get_running_loop().call_later(seconds, self._go_on)
-
-    def _go_on(self) -> None:
-        if self._transport is not None and not self.is_over:
-            self._transport.resume_reading()
-            self._hear()
-
     def close(self, words: str = "") -> None:
         """What was to be sent is sent first, if the other end reads it soon. An agent of this package is told why."""
         if words and self._is_own:
@@ -687,63 +711,10 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-
-class RelayGuest:
-    """A connection that was accepted, or dialled, until it is known whose it is, and how it speaks."""
-
-    def __init__(self, server: Server, sock: socket.socket, address: str, dialled: str = "") -> None:
-        """`address`: of the host that it comes from, or the user, `uid:1000`. `dialled`: the agent it was made for."""
-        self._server, self._socket, self._dialled = server, sock, dialled
-        self._address = user_of(sock) if sock.family == socket.AF_UNIX else address
-        self._is_taken = False
-
-    async def greet(self) -> None:
-        """The door closes those that say nothing, if others come; but for those whose place says who they are."""
-        self._socket.setblocking(False)
-        tune(self._socket, LEASE_S, is_asked=True)
-        if self._is_of_one:
-            self._server.keep(self.enter())
-        else:
-            await self.enter()
-
-    @property
-    def _is_of_one(self) -> bool:
-        """Is it known whose it is by its place alone?"""
-        return bool(self._dialled) or len(self._server.policy.places.get(self._address, ())) == 1
-
-    async def enter(self) -> None:
-        """Waits until it is known whose the connection is, or it was refused."""
-        try:
-            connection = await self._connected()
-        except OSError as error:
-            self._server.turn_away(self._address, in_words(error, "")[1])
-        else:
-            if connection is not None:
-                await self._server.known(connection)
-        finally:
-            self._close()
-
-    async def _connected(self) -> Connection | None:
-        server, is_open = self._server, self._server.policy.relay.insecure or _is_here(self._address)
-        first = await _first_byte(self._socket, HUSH_S if self._is_of_one and is_open else SILENT_S)
-        tls = server.tls[0] if server.tls is not None and first == bytes((TLS_BEGINS,)) else None
-        if tls is None and not is_open:
-            server.turn_away(self._address, "from beyond this host TLS alone is taken, or insecure = true")
-            return None
-        made = partial(Connection, server, self._address, dialled=self._dialled, first=None if tls else first)
-        patience = HANDSHAKE_S if tls else None
-        self._is_taken = True
-        return (await carry(made, self._socket, tls, is_dialler=False, patience=patience))[1]
-
-    def over(self) -> None:
-        """Closes the connection, unless it was handed on: then the task that has it closes it."""
-        if not self._is_of_one:
-            self._close()
-
-    def _close(self) -> None:
-        """Unless a transport has the socket by now."""
-        if not self._is_taken:
-            self._socket.close()
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport, self.is_over = None, True
+        self._known.set()
+        self._server.lost(self)
 
 
 async def _first_byte(sock: socket.socket, patience: float) -> bytes:
@@ -753,10 +724,6 @@ async def _first_byte(sock: socket.socket, patience: float) -> bytes:
             await ready(sock.fileno(), "read")
             return sock.recv(1, socket.MSG_PEEK)
     return b""
-
-
-def _nothing() -> None:
-    """The event of a step for what has come alone."""
 
 
 def _is_here(address: str) -> bool:

@@ -21,7 +21,7 @@ async def _none(_: store.Store) -> None:
 if __name__ == "__main__":
     sys.argv[1:] = sys.argv[sys.argv.index("rtmw.relay") + 1 :]
     store.ROOM_LEAST = 0  # type: ignore[misc]
-    store.CHECKPOINT_S = server.SEAL_S = server._LOOK_S = 0.05  # type: ignore[misc]
+    store.CHECKPOINT_S = server._LOOK_S = 0.05  # type: ignore[misc]
     if "RTMW_UNSYNCED" in os.environ:
         store.Store.sync = _none  # type: ignore[method-assign]
     server.Store = partial(store.Store, segment="64K")  # type: ignore[misc,assignment]
