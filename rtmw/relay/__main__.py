@@ -12,15 +12,11 @@ from rtmw.settings import SettingsError
 
 
 def main() -> int:
-    return run_service("rtmw.relay", _begin, _obey)
+    return run_service("rtmw.relay", _begin, lambda server, asked: server.obey(_settings(asked)))
 
 
 def _begin(asked: Asked) -> nullcontext[Server]:
     return nullcontext(Server(asked.data / "relay", _settings(asked), asked.domain))  # its run closes it
-
-
-def _obey(server: Server, asked: Asked) -> None:
-    server.obey(_settings(asked))
 
 
 def _settings(asked: Asked) -> Relay:

@@ -101,17 +101,12 @@ class Carrier(Protocol):
     def forward(self, connection: int, order: int, recipient: str) -> None:
         """Sends the frame of an order, if `Machine.is_wanted` says so by then."""
 
-    def say(self, connection: int, frame: Frame, kind: Kind) -> None:
-        """Sends a receipt, an alert or a notice."""
-
+    def say(self, connection: int, frame: Frame, kind: Kind) -> None: ...
     def dial(self, name: str) -> None:
         """Connects to an agent, if the settings say where."""
 
-    def end(self, connection: int, words: str) -> None:
-        """Ends a connection, with the reason for the log."""
-
-    def alarm(self, row: Row) -> None:
-        """Tells those who look on."""
+    def end(self, connection: int, words: str) -> None: ...
+    def alarm(self, row: Row) -> None: ...
 
 
 _Timer = tuple[float, int, str, Leg]
@@ -362,26 +357,24 @@ class Machine:
 
     def _hindrance(self, agent: Agent, frame: Frame, to: Agent | Subject | None, recipients: list[str]) -> str:
         """Why an order is not stored that the rules let through; empty: it is."""
-        if frame.command == self.policy.relay.form.alert:
+        form = self.policy.relay.form
+        if frame.command == form.alert:
             return "its command is that of alerts"
         if not self.full and not _is_followed(to) and (full := self._full(recipients, len(frame.data))):
             return f"{', '.join(full)} has no room for more orders that wait"
-        return self.full or self._unfit(agent, frame, recipients)
+        if self.full or self.lines[agent.name].hello is None:
+            return self.full
+        lines = ((name, self.lines[name]) for name in recipients)
+        if classic := [name for name, line in lines if line.since and line.hello is None]:
+            try:
+                frame.encode(form=form)
+            except FrameError as error:
+                return f"{', '.join(classic)} takes frames of the paper alone: {error}"
+        return ""
 
     def _is_by_content(self, agent: Agent) -> bool:
         """Agents of this package never give one stamp to two orders."""
         return agent.id == "content" and self.lines[agent.name].hello is None
-
-    def _unfit(self, agent: Agent, frame: Frame, recipients: list[str]) -> str:
-        """Why a recipient that speaks the frame of the paper cannot have this order; empty: each can."""
-        lines = [(name, self.lines[name]) for name in recipients]
-        whom = [name for name, line in lines if line.since and line.hello is None]  # it is, or was, there
-        try:
-            if whom and self.lines[agent.name].hello:
-                frame.encode(form=self.policy.relay.form)
-        except FrameError as error:
-            return f"{', '.join(whom)} takes frames of the paper alone: {error}"
-        return ""
 
     def _follow(self, agent: Agent, frame: Frame, wish: Wish) -> None:
         judged = wish.judged

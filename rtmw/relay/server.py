@@ -123,7 +123,6 @@ class Server:
         self._waiting: list[partial[None]] = []
         """What is to be called once the rows before are durable."""
         self._is_due = asyncio.Event()
-        self._timer: asyncio.TimerHandle | None = None
         self._timer_due = math.inf
         """By the clock of the machine; infinity: none is set."""
         self._seal_from = SEAL_ROWS
@@ -203,8 +202,6 @@ class Server:
 
     def close(self) -> None:
         """What is open goes on with the next process."""
-        if self._timer is not None:
-            self._timer.cancel()
         self.operation.close()
         for listening, door, _ in self._doors.values():
             door.close()
@@ -254,16 +251,14 @@ class Server:
     def _set_timer(self) -> None:
         """A timer that is set for earlier stays: it finds nothing to do."""
         due = self.machine.due
-        if due >= self._timer_due:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_due = due
-        self._timer = asyncio.get_running_loop().call_later(max(0.0, due - CLOCK.monotonic()), self._tick)
+        if due < self._timer_due:
+            self._timer_due = due
+            asyncio.get_running_loop().call_later(max(0.0, due - CLOCK.monotonic()), self._tick, due)
 
-    def _tick(self) -> None:
-        self._timer, self._timer_due = None, math.inf
-        self.step(self.machine.tick)
+    def _tick(self, due: float) -> None:
+        if due == self._timer_due:  # else another timer was set for earlier
+            self._timer_due = math.inf
+            self.step(self.machine.tick)
 
     async def _sync(self) -> None:
         while True:

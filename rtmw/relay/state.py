@@ -12,6 +12,7 @@ import math
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import attrgetter
 from sys import intern
 from typing import Any, Final, NamedTuple, Self
@@ -27,10 +28,10 @@ NO_SUM: Final = -1
 
 
 _PLAIN: Final = ("numbered", "orphans", "sealed", "seal", "signer")
-_STAMPS: Final = ("highest", "forgotten")
-_PLAIN_OF_ORDER: Final = ("priority", "at", "lifetime", "size", "total", "told", "refused", "position")
-"""Fields of a state, and of an order, that a checkpoint has as they are, and as stamps by name."""
-_FIELDS: Final = attrgetter("number", *_PLAIN_OF_ORDER)
+_BESIDE: Final = ("holds", "highest", "forgotten", "follows")
+"""Fields of a state that a checkpoint has as JSON has them, and with texts for stamps and lists for sets."""
+_FIELDS: Final = attrgetter("number", "priority", "at", "lifetime", "size", "total", "told", "refused", "position")
+"""Fields of an order that a checkpoint has as they are."""
 
 
 class Id(NamedTuple):
@@ -85,11 +86,11 @@ class Order:
     told: bool = False
     """Its source had its receipt when it was stored."""
     refused: str = ""
+    position: int = -1
+    """Position of its STORED row in the log."""
     legs: dict[str, Leg] = field(default_factory=dict[str, Leg])
     left: int = 0
     """Legs that are open."""
-    position: int = -1
-    """Position of its STORED row in the log."""
 
     @property
     def checksum(self) -> bytes:
@@ -123,21 +124,17 @@ class Queue:
         self.waiting = self.bytes = 0
 
     def add(self, leg: Leg) -> None:
-        order = leg.order
-        if (stream := self.streams.get(order.stream)) is None:
-            stream = self.streams[order.stream] = deque()
-        stream.append(leg)
+        self.streams.setdefault(leg.order.stream, deque()).append(leg)
         self.waiting += 1
-        self.bytes += order.size
+        self.bytes += leg.order.size
 
     def remove(self, leg: Leg) -> None:
-        order = leg.order
-        stream = self.streams[order.stream]
+        stream = self.streams[leg.order.stream]
         stream.remove(leg)
         if not stream:
-            del self.streams[order.stream]
+            del self.streams[leg.order.stream]
         self.waiting -= 1
-        self.bytes -= order.size
+        self.bytes -= leg.order.size
 
 
 class State:
@@ -229,14 +226,12 @@ class State:
             for recipient, queue in self.queues.items()
             for stream, number in queue.held.items()
         ]
-        head = {name: getattr(self, name) for name in _PLAIN} | {"held": held, "holds": [*self.holds]}
-        head |= {name: {key: text(one) for key, one in getattr(self, name).items()} for name in _STAMPS}
-        head["follows"] = {
-            subject: {name: sorted(filters) for name, filters in found.items()}
-            for subject, found in self.follows.items()
-        }
+        head = {name: getattr(self, name) for name in _PLAIN} | {"held": held}
+        head |= {name: getattr(self, name) for name in _BESIDE}
         orders = [_packed(one) if one.is_open else one for one in self.known.values()]
-        return _lines(head, orders)
+        packed = (_packed(one) if isinstance(one, Order) else one for one in orders)
+        encode = json.JSONEncoder(default=_plain).encode
+        return chain([encode(head)], map(encode, packed))
 
     @classmethod
     def of_lines(cls, lines: Iterable[str | bytes], horizon: float = 0.0, known: int = KNOWN_LEAST) -> Self:
@@ -245,8 +240,9 @@ class State:
         head = json.loads(next(found, "{}"))
         for name in _PLAIN:
             setattr(state, name, head[name])
-        for name in _STAMPS:
-            setattr(state, name, {key: raw(one) for key, one in head[name].items()})
+        state.highest, state.forgotten = (
+            {key: one.encode("latin-1") for key, one in head[name].items()} for name in ("highest", "forgotten")
+        )
         state.holds = set(head["holds"])
         state.follows = {
             subject: {name: {Filter(*one) for one in filters} for name, filters in found.items()}
@@ -291,12 +287,10 @@ class State:
     def _order(self, row: Row, position: int) -> Order:
         if len(row.head) != HEAD_ROW:
             raise ValueError(f"a head of {len(row.head)} bytes; it has {HEAD_ROW}")
-        source, destination = intern(row.source), intern(row.destination)  # rows have copies, which take memory
-        id = Id(source, stamp_of(row.head), row.digest if row.by_content else b"")
-        refused = row.cause if row.kind == r.REFUSED else ""
-        return Order(
-            row.order, id, source, destination, row.head, row.digest, row.priority, row.at, row.lifetime, len(row.body),
-            total_of(row.head, row.body), row.told, refused, position=position,
+        return _made(
+            row.order, row.source, row.destination, row.head, row.digest, row.by_content, row.priority, row.at,
+            row.lifetime, len(row.body), total_of(row.head, row.body), row.told,
+            row.cause if row.kind == r.REFUSED else "", position,
         )  # fmt: skip
 
     def _store(self, row: Row, position: int) -> None:
@@ -360,35 +354,29 @@ def stream_name(stream: Stream) -> str:
     return ":".join(stream)
 
 
-def _lines(head: dict[str, Any], orders: list[list[Any] | Order]) -> Iterator[str]:
-    yield json.dumps(head)
-    for order in orders:
-        yield json.dumps(_packed(order) if isinstance(order, Order) else order)
+def _made(
+    number: int, source: str, destination: str, head: bytes, digest: bytes, by_content: bool, *rest: Any
+) -> Order:
+    """`rest`: as _FIELDS has it. Names are interned: rows and lines have copies, which take memory."""
+    id = Id(intern(source), stamp_of(head), digest if by_content else b"")
+    return Order(number, id, id.source, intern(destination), head, digest, *rest)
 
 
 def _packed(order: Order) -> list[Any]:
     legs = [[leg.recipient, leg.tries, leg.end, leg.cause] for leg in order.legs.values()]
-    id = [order.source, order.destination, text(order.head), order.digest.hex(), bool(order.id.digest)]
+    id = [order.source, order.destination, order.head, order.digest.hex(), bool(order.id.digest)]
     return [*id, legs, *_FIELDS(order)]
 
 
 def _unpacked(fields: list[Any]) -> Order:
     source, destination, head, digest, by_content, legs, number, *rest = fields
-    head, content = raw(head), bytes.fromhex(digest)
-    id = Id(intern(source), stamp_of(head), content if by_content else b"")
-    order = Order(number, id, id.source, intern(destination), head, content)
-    for name, value in zip(_PLAIN_OF_ORDER, rest, strict=True):
-        setattr(order, name, value)
+    order = _made(number, source, destination, head.encode("latin-1"), bytes.fromhex(digest), by_content, *rest)
     for recipient, tries, end, cause in legs:
         order.legs[intern(recipient)] = Leg(order, intern(recipient), tries, intern(end), cause)
         order.left += not end
     return order
 
 
-def text(data: bytes) -> str:
+def _plain(one: bytes | set[Any]) -> Any:
     """Each byte as a character: addresses and stamps stay readable in JSON."""
-    return data.decode("latin-1")
-
-
-def raw(text: str) -> bytes:
-    return text.encode("latin-1")
+    return one.decode("latin-1") if isinstance(one, bytes) else sorted(one)

@@ -14,8 +14,11 @@ import math
 import os
 from collections import OrderedDict
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -73,9 +76,12 @@ class Store:
         """Rows that are to be sealed: at least those that a killed relay has left."""
         self.untold: Row | None = None
         """The last seal, until its head is sent."""
-        self._made, self._checkpoints = CLOCK.monotonic(), dict[str, int]()
-        """Time of the last checkpoint or the start, and where the rows of each checkpoint begin, the newest last."""
-        self._work: asyncio.Future[None] | None = None
+        self._made = CLOCK.monotonic()
+        """When the last checkpoint was begun, or the start."""
+        self._checkpoints: dict[str, int] = {}
+        """Where the rows of each checkpoint begin, the newest last."""
+        self._writer = ThreadPoolExecutor(1)
+        """The thread that writes checkpoints, one after the other."""
         self._bodies: OrderedDict[int, bytes] = OrderedDict()
         self._bytes = 0
         self._last: rtmw.Appended | None = None
@@ -92,10 +98,8 @@ class Store:
     # ---- recovery ----
 
     def _recovered(self) -> State:
-        begins = {name: self._begin_of(name) for name in CHECKPOINTS}
-        for name, begin in sorted(begins.items(), key=lambda one: one[1]):
-            if begin >= 0:
-                self._checkpoints[name] = begin
+        begins = ((name, self._begin_of(name)) for name in CHECKPOINTS)
+        self._checkpoints = dict(sorted((one for one in begins if one[1] >= 0), key=itemgetter(1)))
         for name, begin in reversed(self._checkpoints.items()):
             try:
                 state = State.of_lines(self._lines(name), self._horizon)
@@ -154,8 +158,6 @@ class Store:
     async def checkpoint(self) -> None:
         """The next start reads rows from here on. What is older than `keep`, and nothing needs, is removed. LogFull,
         and OSError: there is none, and the one before holds. LogFailed."""
-        if self._work is not None and not self._work.done():
-            await asyncio.wait([self._work])
         token, self._made = os.urandom(8), CLOCK.monotonic()
         self.append([Row(r.CHECKPOINT, CLOCK.wall_ns(), digest=token)])
         assert self._last is not None, "a row was appended"
@@ -163,14 +165,11 @@ class Store:
         head = {"version": VERSION, "position": last.position, "token": token.hex()}
         lines, needed = self.state.lines(), self._needed()
         await last.resolve_async()  # else a crash leaves a state of rows that are not there
-        work = asyncio.to_thread(self._write, head, lines, needed)
-        self._work = asyncio.ensure_future(work)
-        await asyncio.shield(self._work)
+        await asyncio.get_running_loop().run_in_executor(self._writer, self._write, head, lines, needed)
 
     def _write(self, head: dict[str, Any], lines: Iterator[str], needed: int) -> None:
-        """Writes a checkpoint, in a thread of its own; one at a time."""
-        data = bytearray(json.dumps(head).encode() + b"\n")
-        for line in lines:
+        data = bytearray()
+        for line in chain([json.dumps(head)], lines):
             data += line.encode() + b"\n"
         data += b"%08x\n" % crc32(data)
         name = next((one for one in CHECKPOINTS if one not in self._checkpoints), next(iter(self._checkpoints), ""))
@@ -215,9 +214,12 @@ class Store:
             self.unsealed += row.kind not in r.OF_RECORD and row.source != OWN_NAME
             if row.kind == r.STORED:
                 self.state.numbers[row.order].position = place.position
-                self._keep(row.order, row.body)
+                self._bodies[row.order] = row.body
+                self._bytes += len(row.body)
             elif row.kind in r.ENDS and row.order not in self.state.open:
-                self._drop(row.order)
+                self._bytes -= len(self._bodies.pop(row.order, b""))
+        while self._bytes > CACHE:
+            self._bytes -= len(self._bodies.popitem(last=False)[1])
 
     async def sync(self) -> None:
         """What was appended before this call is durable when it returns. LogFailed."""
@@ -231,15 +233,6 @@ class Store:
             with self._log.read(order.position) as records:
                 body = next(iter(records)).value.body
         return body
-
-    def _keep(self, order: int, body: bytes) -> None:
-        self._bodies[order] = body
-        self._bytes += len(body)
-        while self._bytes > CACHE:
-            self._bytes -= len(self._bodies.popitem(last=False)[1])
-
-    def _drop(self, order: int) -> None:
-        self._bytes -= len(self._bodies.pop(order, b""))
 
     def _place(self) -> tuple[int, int] | None:
         """Device and inode of the record; None: it is not there."""
@@ -270,4 +263,5 @@ class Store:
 
     def close(self) -> None:
         """LogFailed, if nobody was told of it yet. Idempotent."""
+        self._writer.shutdown()
         self._log.close()
