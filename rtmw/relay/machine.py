@@ -200,8 +200,9 @@ class Machine:
         self._agents[connection] = agent
         line.hello = hello
         self._is_at(agent, connection, r.CONNECTED)
-        if hello is not None:
-            self._look_at_times(agent, hello)
+        if hello is not None and (its := hello.t1 * (hello.n1 + 1)) <= (ours := self.policy.relay.gives_up_after):
+            times = f"after T1·(N1+1) = {its:g} s, and the relay after T2·(N2+1) = {ours:g} s; raise its t1 or n1"
+            self._alarm(agent, "it gives up before the relay does", detail=f": {times}")  # and may send it elsewhere
 
     def gone(self, connection: int) -> None:
         agent = self._agents.pop(connection, None)
@@ -221,13 +222,6 @@ class Machine:
         if self._has_row(agent, "connections a second begin or end"):
             self._row(kind, source=agent)
         self._make_all_ready(agent)
-
-    def _look_at_times(self, agent: str, hello: Hello) -> None:
-        """An agent that gives up before the relay does may act otherwise while its order still arrives."""
-        ours, its = self.policy.relay.gives_up_after, hello.t1 * (hello.n1 + 1)
-        if its <= ours:
-            times = f"after T1·(N1+1) = {its:g} s, and the relay after T2·(N2+1) = {ours:g} s; raise its t1 or n1"
-            self._alarm(agent, "it gives up before the relay does", detail=f": {times}")
 
     def obeyed(self) -> None:
         """The settings are other ones: agents may have gone, and others have other windows."""
@@ -302,8 +296,7 @@ class Machine:
     def _named(self, agent: Agent, frame: Frame) -> Leg | None:
         """The order that this answer of a recipient is for."""
         source, header = self.policy.by_address.get(frame.destination), self.policy.relay.form.header
-        found = self.state.named(agent.name, source.name, *frame.answers, header) if source else []
-        return found[0].legs[agent.name] if found else None
+        return self.state.named(agent.name, source.name, *frame.answers, header) if source else None
 
     def _confirmed(self, leg: Leg, receipt: Frame) -> None:
         """The first receipt ends the wait for it, one that is late corrects what was said to the source. One that comes
@@ -443,10 +436,7 @@ class Machine:
             r.STORED, self._at, source=agent.name, destination=judged.to.name, recipients=recipients, told=is_followed,
             priority=judged.priority, lifetime=lifetime, body=frame.data, **self._of(agent, frame, judged),
         ))  # fmt: skip
-        if order.told:
-            self._say(agent.name, order.head)
-        else:
-            self._answer(order)
+        self._answer(order)
         for recipient in full:  # it loses its own copy, and costs nobody else theirs
             self._fail(order.legs[recipient], "it has no room for more orders that wait")
 
@@ -620,16 +610,12 @@ class Machine:
         elif not order.is_open:
             whom = (f"{leg.recipient}: {leg.end}, {leg.cause}" for leg in order.failed)
             self._say(order.source, order.head, ", ".join(whom))
-        elif kept := self._kept(order):
-            self._say(order.source, order.head, f"kept for {', '.join(kept)}", Kind.NOTICE)
-
-    def _kept(self, order: Order) -> list[str]:
-        """The recipients for which an open order waits while they are away, if its source takes notices of that."""
-        source, lines = self.policy.agents.get(order.source), self.lines
-        if source is None or not (source.notices or lines[source.name].hello):
-            return []
-        absent = [leg.recipient for leg in order.legs.values() if not (leg.end or lines[leg.recipient].connection)]
-        return [one for one in absent if self._keeps(one)]
+        elif (source := self.policy.agents.get(order.source)) and (source.notices or self.lines[source.name].hello):
+            away = [
+                leg.recipient for leg in order.legs.values() if not (leg.end or self.lines[leg.recipient].connection)
+            ]
+            if kept := list(filter(self._keeps, away)):
+                self._say(order.source, order.head, f"kept for {', '.join(kept)}", Kind.NOTICE)
 
     def _say(self, source: str, head: bytes, cause: str = "", kind: Kind = Kind.ALERT) -> None:
         """A receipt, or with a cause an alert or notice. Who is away asks again, for none is ever acknowledged."""

@@ -23,9 +23,7 @@ from rtmw.relay import rows as r
 from rtmw.relay.rows import Row
 
 SEAL_ROWS: Final = 1000
-"""A seal is written after this many rows."""
-SEAL_S: Final = 1.0
-"""Seconds after which rows without a seal get one, and its head is sent."""
+"""A seal is written after this many rows, or a second; its head is sent once a second."""
 HEAD_COMMAND: Final = b"S"
 """The command of orders that carry heads."""
 MESSAGE: Final = b"rtmw relay seal 1\0"
@@ -144,14 +142,18 @@ def _seals(log: rtmw.Log[Row]) -> Iterator[tuple[int, Row]]:
 
 def _follow(log: rtmw.Log[Row], seals: list[tuple[int, Row]], found: Found) -> None:
     """The chain: each seal begins where the one before ended, and has the hash of what lies between."""
-    before, expected, is_first = b"", 0, True
+    before, expected = b"", 0
     for position, row in seals:
         if row.kind != r.SEAL:
             continue
         upto, begin = _RANGE.unpack_from(row.body)
         found.seals += 1
+        is_first = found.seals == 1
         if is_first and found.begin:
-            _note_trimmed(found, begin, upto)
+            found.notes.append(
+                f"rows before {found.begin} were trimmed: the first seal, of {begin} to {upto}, is taken as it is, and "
+                "what it covers is proved by nothing here"
+            )
         elif begin != expected:
             found.faults.append((expected, f"a gap: the seal at {position} begins at {begin}, and not at {expected}"))
         is_lost = begin < found.begin or (is_first and begin > 0)
@@ -159,23 +161,14 @@ def _follow(log: rtmw.Log[Row], seals: list[tuple[int, Row]], found: Found) -> N
             found.faults.append((begin, f"rows from here to {upto} are not those that were sealed at {position}"))
         elif not found.faults:
             found.sealed = upto
-        before, expected, is_first = row.digest, upto, False
-
-
-def _note_trimmed(found: Found, begin: int, upto: int) -> None:
-    found.notes.append(
-        f"rows before {found.begin} were trimmed: the first seal, of {begin} to {upto}, is taken as it is, and what it "
-        "covers is proved by nothing here"
-    )
+        before, expected = row.digest, upto
 
 
 def _check_signatures(rows: list[Row], keys: Path | None, found: Found) -> None:
-    signed = [row for row in rows if row.version]
-    if not signed:
+    if not any(row.version for row in rows):
         if found.seals:
-            found.notes.append(
-                "no seal is signed: name keys in [relay], or whoever can write the record can seal it anew"
-            )
+            words = "no seal is signed: name keys in [relay], or whoever can write the record can seal it anew"
+            found.notes.append(words)
         return
     from cryptography import x509
     from cryptography.exceptions import InvalidSignature
@@ -188,7 +181,6 @@ def _check_signatures(rows: list[Row], keys: Path | None, found: Found) -> None:
     if keys is None:
         found.notes.append("nobody vouches for the certificates that the record has: name a folder with ca.pem, --keys")
     public = dict[str, Any]()
-    was_signed = False
     for row in rows:
         upto, begin = _RANGE.unpack_from(row.body) if row.kind == r.SEAL else (0, 0)
         try:
@@ -203,8 +195,8 @@ def _check_signatures(rows: list[Row], keys: Path | None, found: Found) -> None:
             elif row.kind == r.SEAL and row.version:
                 message = MESSAGE + row.body[: _RANGE.size] + row.digest
                 public[row.version].verify(row.body[_RANGE.size :], message, ec.ECDSA(hashes.SHA256()))
-                found.signed, was_signed = found.signed + 1, True
-            elif row.kind == r.SEAL and was_signed:
+                found.signed += 1
+            elif row.kind == r.SEAL and found.signed:
                 raise ValueError("a seal has no signature, and those before have")
         except InvalidSignature:
             found.faults.append((begin, f"the signature of the seal up to {upto} is not of the node's key"))

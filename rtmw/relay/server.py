@@ -548,7 +548,7 @@ class Connection(asyncio.Protocol):
         elif not agents:
             self._server.refuse(self, STRANGE)
         elif self._first == b"" and len(agents) == 1:
-            self._is_of(next(iter(agents.values())).name)
+            self._introduce(b"")
 
     def _candidates(self) -> dict[bytes, Agent]:
         """The agents that it may be of, by their addresses."""
@@ -560,10 +560,20 @@ class Connection(asyncio.Protocol):
         found = (one for one in policy.relay.agents if one.peer == peer and one.origin in ("", self.address))
         return {one.address: one for one in found}
 
-    def _is_of(self, agent: str, hello: Hello | None = None) -> None:
-        self.agent = agent
+    def _introduce(self, address: bytes, hello: Hello | None = None) -> Agent | None:
+        """Whose the connection is: its hello or its first frame has the address, unless, without a hello, its place
+        says who it is. None: it is refused."""
+        agents = self._candidates()
+        agent = agents.get(address) if hello or len(agents) != 1 else next(iter(agents.values()))
+        if agent is None or self.agent:
+            why = f"its {'hello' if hello else 'first frame'} is of {readable(address)}, who is not there"
+            late = "its hello came too late: it was taken for an agent with frames of the paper"
+            self._server.refuse(self, STRANGE if not agents else why if agent is None else late)
+            return None
+        self.agent = agent.name
         self._known.set()
-        self._server.step(self._server.machine.connected, self.number, agent, hello)
+        self._server.step(self._server.machine.connected, self.number, agent.name, hello)
+        return agent
 
     # ---- what comes ----
 
@@ -596,19 +606,13 @@ class Connection(asyncio.Protocol):
         return [Packet(None, frame) for frame in self.splitter.feed(data)]
 
     def _welcome(self, hello: Hello) -> None:
-        agents = self._candidates()
-        if not agents:
-            raise FrameError(STRANGE)
-        agent = agents.get(hello.address)
+        agent = self._introduce(hello.address, hello)
         if agent is None:
-            raise FrameError(f"its hello is of {readable(hello.address)}, who is not there")
-        if self.agent:
-            raise FrameError("its hello came too late: it was taken for an agent with frames of the paper")
+            return
         self._crc = hello.crc or (self.peer is None and not _is_here(self.address))
         self._own = OwnSplitter(self._crc)
         relay, highest = self._server.policy.relay, self._server.store.state.highest.get(agent.name, b"")
         self._write(Welcome(relay.t2, relay.n2, LONGEST_DATA, highest, self._crc).encode())
-        self._is_of(agent.name, hello)
 
     def _read(self, packet: Packet) -> Packet | None:
         """A packet with the letters of this relay in place of the sender's; None: it was answered here."""
@@ -627,7 +631,7 @@ class Connection(asyncio.Protocol):
 
     def _hear(self) -> None:
         """What has come, at the rate that the rules give its agent: TCP slows who sends more."""
-        while self._heard and not self.is_over and (self.agent or self._introduced(self._heard[0].frame)):
+        while self._heard and not self.is_over and (self.agent or self._introduce(self._heard[0].frame.source)):
             wait = self._server.machine.wait(self.agent, CLOCK.monotonic())
             if wait:
                 self._pause(wait)
@@ -640,18 +644,6 @@ class Connection(asyncio.Protocol):
             if len(heard) == TURN:  # the loop would go on to read while there is more
                 self._pause(0)
                 return
-
-    def _introduced(self, frame: Frame) -> bool:
-        """Finds out whose connection this is: if several agents may be at the other end, the source of the first frame
-        says it. False: the connection is refused."""
-        agents = self._candidates()
-        named = next(iter(agents.values())) if len(agents) == 1 else agents.get(frame.source)
-        if named is None:
-            whose = f"its first frame is of {readable(frame.source)}, who is not there"
-            self._server.refuse(self, whose if agents else STRANGE)
-            return False
-        self._is_of(named.name)
-        return True
 
     def _pause(self, seconds: float) -> None:
         if self._transport is not None and self._transport.is_reading():

@@ -160,20 +160,18 @@ class State:
         self.forgotten: dict[str, bytes] = {}
         """By `stream_name`: the highest such stamp whose outcome is no longer known. An agent sends in the order of its
         stamps to each destination, but not to all of them: it holds back orders for one that takes few."""
-        self._answered: dict[tuple[str, str, bytes, int], list[Order]] = {}
-        """Known orders by recipient, source, stamp, and sum modulo 1000: so a receipt names them."""
+        self._answered: dict[tuple[str, bytes, int], list[Order]] = {}
+        """Known orders by source, stamp, and sum modulo 1000: so a receipt names them."""
         self.sealed, self.seal, self.signer = 0, "", ""
         """The last seal: the position up to which it reaches, its hash (hexadecimal), and who has signed it."""
         self._most, self._horizon_ns = known, round(horizon * 1e9)
 
-    def named(self, recipient: str, source: str, stamp: bytes, checksum: bytes, header: int) -> list[Order]:
-        """The orders that a receipt of a recipient may be for, the open ones first: it has stamp and sum alone."""
+    def named(self, recipient: str, source: str, stamp: bytes, checksum: bytes, header: int) -> Leg | None:
+        """What a receipt of a recipient is for, an open one before others: it has stamp and sum alone."""
         rests_of = (NO_SUM,) if checksum == UNSUMMED else rests(checksum, header)
-        known = [one for rest in rests_of for one in self._answered.get((recipient, source, stamp, rest), ())]
-        found = [one for one in known if one.legs[recipient].tries and one.has(checksum, header)]
-        if len(found) > 1:
-            found.sort(key=lambda order: (bool(order.legs[recipient].end), order.number))
-        return found
+        known = [one for rest in rests_of for one in self._answered.get((source, stamp, rest), ())]
+        legs = (leg for one in known if (leg := one.legs.get(recipient)) and leg.tries and one.has(checksum, header))
+        return min(legs, key=lambda leg: (bool(leg.end), leg.order.number), default=None)
 
     def apply(self, row: Row, position: int = -1) -> None:
         """`position`: of the row in the log."""
@@ -262,9 +260,8 @@ class State:
             self.numbers[order.number] = order
         if order.is_open:
             self.open[order.number] = order
-        for leg in order.legs.values():
-            for key in _answer_keys(leg):
-                self._answered.setdefault(key, []).append(order)
+        for key in _answer_keys(order):
+            self._answered.setdefault(key, []).append(order)
 
     def _line_up(self, order: Order) -> None:
         for leg in order.legs.values():
@@ -334,19 +331,18 @@ class State:
         if self.numbers.pop(order.number, None) is not None and not (order.id.digest or is_replaced):
             stream = stream_name(order.stream)
             self.forgotten[stream] = max(order.id.stamp, self.forgotten.get(stream, b""))
-        for key in (key for leg in order.legs.values() for key in _answer_keys(leg)):
+        for key in _answer_keys(order):
             left = self._answered.pop(key)
             left.remove(order)
             if left:
                 self._answered[key] = left
 
 
-def _answer_keys(leg: Leg) -> list[tuple[str, str, bytes, int]]:
-    """The keys by which an answer is found: the sum that the recipient sees, and NO_SUM if the order came without
-    one."""
-    order = leg.order
-    rests_of = (order.total % 1000, NO_SUM) if order.checksum == UNSUMMED else (order.total % 1000,)
-    return [(leg.recipient, order.source, order.id.stamp, rest) for rest in rests_of]
+def _answer_keys(order: Order) -> list[tuple[str, bytes, int]]:
+    """The keys by which an answer is found: the sum that recipients see, and NO_SUM if the order came without one. An
+    order that was refused has none."""
+    sums = (order.total % 1000, NO_SUM) if order.checksum == UNSUMMED else (order.total % 1000,)
+    return [(order.source, order.id.stamp, rest) for rest in sums if order.legs]
 
 
 def stream_name(stream: Stream) -> str:

@@ -84,7 +84,7 @@ MUTANTS: Final = {
         "state", "            self._follow(row, position)\n", "            self._know(self._order(row, position))\n"
     ),
     "an order that is kept is told to agents of this package": Mutant(
-        "machine", "source.notices or lines[source.name].hello", "source.notices"
+        "machine", "source.notices or self.lines[source.name].hello", "source.notices"
     ),
     "what fits no frame of its recipient ends": Mutant(
         "machine", "r.UNCONFIRMED if leg.tries > 1 else r.UNDELIVERED, words", "r.DELIVERED"
