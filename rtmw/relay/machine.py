@@ -383,8 +383,8 @@ class Machine:
         self._pace(agent, judged)
         changes = is_new != wish.is_end or bool(followed and wish.is_end and wish.filter == ALL)
         if changes or self._has_row(agent.name):  # a flood of what is so already has few rows
-            kind, told = r.UNFOLLOWED if wish.is_end else r.FOLLOWED, self._of(agent, frame, judged)
-            self._row(kind, source=agent.name, destination=judged.to.name, body=body, told=True, **told)
+            kind = r.UNFOLLOWED if wish.is_end else r.FOLLOWED
+            self._add(self._judged_row(kind, agent, frame, judged, body=body, told=True))
         self._say(agent.name, frame.head)
 
     def _recipients(self, to: Agent | Subject | None, agent: Agent, frame: Frame) -> list[str]:
@@ -420,21 +420,18 @@ class Machine:
     def _refuse(self, agent: Agent, frame: Frame, judged: Judged, **fields: Any) -> None:
         self._pace(agent, judged)
         if self._has_row(agent.name):
-            to = judged.to.name if judged.to else readable(frame.destination)
-            told = {"performative": self.policy.performative(agent, frame) or "", "size": len(frame.data)}
-            told |= {"is_allowed": judged.verdict is not None and judged.verdict.allowed}
-            told |= self._of(agent, frame, judged) | fields
-            self._row(r.REFUSED, source=agent.name, destination=to, cause=judged.why, **told)
+            fields = {"is_allowed": judged.verdict is not None and judged.verdict.allowed} | fields
+            fields |= {"performative": self.policy.performative(agent, frame) or "", "size": len(frame.data)}
+            self._add(self._judged_row(r.REFUSED, agent, frame, judged, cause=judged.why, **fields))
             self._say(agent.name, frame.head, judged.why)  # without a row it could be stored when it comes again
 
     def _store(self, agent: Agent, frame: Frame, judged: Judged, recipients: list[str]) -> None:
-        assert judged.to is not None, "who it is for was judged"
         is_followed = _is_followed(judged.to)
         full = self._full(recipients, len(frame.data)) if is_followed else []
         lifetime = judged.lifetime or (KEPT_S if any(map(self._keeps, recipients)) else 0.0)
-        order = self._stored(Row(
-            r.STORED, self._at, source=agent.name, destination=judged.to.name, recipients=recipients, told=is_followed,
-            priority=judged.priority, lifetime=lifetime, body=frame.data, **self._of(agent, frame, judged),
+        order = self._stored(self._judged_row(
+            r.STORED, agent, frame, judged, recipients=recipients, told=is_followed, priority=judged.priority,
+            lifetime=lifetime, body=frame.data,
         ))  # fmt: skip
         self._answer(order)
         for recipient in full:  # it loses its own copy, and costs nobody else theirs
@@ -732,12 +729,13 @@ class Machine:
         self._rows.append(row)
         return row
 
-    def _of(self, agent: Agent, frame: Frame, judged: Judged) -> dict[str, Any]:
-        """The fields of a row that come from the frame and from the verdict on it."""
-        verdict = judged.verdict
-        ruled = {} if verdict is None else {"rule": verdict.place or "", "version": verdict.version}
-        by_content = self._is_by_content(agent)
-        return {"head": frame.head, "digest": frame.digest, "by_content": by_content, **ruled}
+    def _judged_row(self, kind: str, agent: Agent, frame: Frame, judged: Judged, **fields: Any) -> Row:
+        """A row about a frame, and the verdict on it."""
+        to = judged.to.name if judged.to else readable(frame.destination)
+        if judged.verdict is not None:
+            fields |= {"rule": judged.verdict.place or "", "version": judged.verdict.version}
+        fields.setdefault("by_content", self._is_by_content(agent))
+        return Row(kind, self._at, 0, agent.name, to, head=frame.head, digest=frame.digest, **fields)
 
 
 def _is_live(timer: _Timer) -> bool:

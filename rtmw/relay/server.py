@@ -401,8 +401,10 @@ class Server:
         """End it; the log says why, once."""
         if connection.is_over:
             return
-        whose = f"a connection {f'of {connection.agent}' if connection.agent else f'from {connection.place}'}"
-        log.warning("%s is closed: %s", whose, words, extra=_user_in(connection.address))
+        place = connection.peer.name if connection.peer else connection.address
+        whose = f"of {connection.agent}" if connection.agent else f"from {place}"
+        about = of_user(connection.address) if is_user(connection.address) else None
+        log.warning("a connection %s is closed: %s", whose, words, extra=about)
         connection.close(words)
 
     def dial(self, name: str) -> None:
@@ -426,9 +428,8 @@ class Server:
                 self._dialled[name] = CLOCK.monotonic()
                 place = agent.dial if sock.family == socket.AF_UNIX else sock.getpeername()[0]
                 connection = Connection(self, sock, place, name)
-                await (
-                    connection.carry(self.tls[1], is_dialler=True) if agent.peer and self.tls else connection.greet()
-                )
+                tls = self.tls[1] if agent.peer and self.tls else None
+                await (connection.greet() if tls is None else connection.begin(tls, is_dialler=True))
                 return
             except (OSError, TimeoutError) as error:
                 words = in_words(error, "")[1]
@@ -454,7 +455,8 @@ class Connection(asyncio.Protocol):
         self._server, self._socket, self._is_taken = server, sock, False
         """Taken: a transport has the socket, and closes it."""
         tune(sock, LEASE_S, is_asked=True)
-        self._transport: asyncio.Transport | None = None
+        self._transport: asyncio.Transport
+        """It is there while the server counts this among its connections, and may be asked behind that."""
         self._known = asyncio.Event()
         """It is known whose it is, or it has ended."""
         self._first: bytes | None = b""
@@ -470,14 +472,9 @@ class Connection(asyncio.Protocol):
         """What one turn of the loop has for it, which is written at once."""
 
     @property
-    def place(self) -> str:
-        """Where the connection comes from, for people."""
-        return self.peer.name if self.peer is not None else self.address
-
-    @property
     def unsent(self) -> int:
         """Bytes that its other end has not taken."""
-        return len(self._unwritten) + (self._transport.get_write_buffer_size() if self._transport is not None else 0)
+        return len(self._unwritten) + self._transport.get_write_buffer_size()
 
     @property
     def _form(self) -> Form:
@@ -507,11 +504,14 @@ class Connection(asyncio.Protocol):
         relay, is_here = self._server.policy.relay, _is_here(self.address)
         try:
             patience = HUSH_S if self._is_of_one and (relay.insecure or is_here) else SILENT_S
-            self._first = await _first_byte(self._socket, patience)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(patience):
+                    await ready(self._socket.fileno(), "read")
+                    self._first = self._socket.recv(1, socket.MSG_PEEK)
             tls = self._server.tls if self._first == bytes((TLS_BEGINS,)) else None
             if tls is None and not (relay.insecure or is_here):
                 raise OSError("from beyond this host TLS alone is taken, or insecure = true")
-            await self.carry(tls[0] if tls is not None else None)
+            await self.begin(tls[0] if tls is not None else None)
             async with asyncio.timeout(SILENT_S):
                 await self._known.wait()
         except TimeoutError:
@@ -519,14 +519,14 @@ class Connection(asyncio.Protocol):
         except OSError as error:
             self._server.refuse(self, in_words(error, "")[1])
         except asyncio.CancelledError:
-            if self._transport is not None:
+            if self.number in self._server.connections:
                 self._server.refuse(self, "others wait at the door, and it has not said whose it is")
             raise
         finally:
             if not self._is_taken:
                 self._socket.close()
 
-    async def carry(self, tls: SSLContext | None, *, is_dialler: bool = False) -> None:
+    async def begin(self, tls: SSLContext | None, *, is_dialler: bool = False) -> None:
         """A transport takes the socket over. Raises OSError."""
         self._is_taken = True
         self._first, patience = (self._first, None) if tls is None else (None, HANDSHAKE_S)
@@ -646,12 +646,12 @@ class Connection(asyncio.Protocol):
                 return
 
     def _pause(self, seconds: float) -> None:
-        if self._transport is not None and self._transport.is_reading():
+        if self._transport.is_reading():
             self._transport.pause_reading()
             asyncio.get_running_loop().call_later(seconds, self._go_on)
 
     def _go_on(self) -> None:
-        if self._transport is not None and not self.is_over:
+        if not self.is_over:
             self._transport.resume_reading()
             self._hear()
 
@@ -670,14 +670,14 @@ class Connection(asyncio.Protocol):
         self._write(frame.encode(checksum, self._form))
 
     def _write(self, raw: bytes) -> None:
-        if self._transport is None or self.is_over:
+        if self.is_over:
             return
         if not self._unwritten:
             asyncio.get_running_loop().call_soon(self._flush)
         self._unwritten += raw
 
     def _flush(self) -> None:
-        if self._transport is not None and self._unwritten:
+        if self._unwritten:
             self._transport.write(bytes(self._unwritten))
         self._unwritten.clear()
         if self.unsent > UNSENT_MOST + (self._form.longest if self._own is None else LONGEST_DATA):
@@ -689,34 +689,18 @@ class Connection(asyncio.Protocol):
             nothing = frame_of(bytes(HEAD_ROW), b"")
             self._write(encode(Packet(Kind.ALERT, nothing.alert(nothing.stamp, words, self._form)), self._crc))
         self.is_over = True
-        if self._transport is not None:
+        if self.number in self._server.connections:
             self._flush()
             self._transport.close()
-            asyncio.get_running_loop().call_later(LINGER_S, self._abort)
-
-    def _abort(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
+            asyncio.get_running_loop().call_later(LINGER_S, self._transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._transport, self.is_over = None, True
+        self.is_over = True
+        self._unwritten.clear()
         self._known.set()
         self._server.lost(self)
-
-
-async def _first_byte(sock: socket.socket, patience: float) -> bytes:
-    """What it begins with stays in the socket. Empty: nothing has come by then, or it is closed. OSError."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(patience):
-            await ready(sock.fileno(), "read")
-            return sock.recv(1, socket.MSG_PEEK)
-    return b""
 
 
 def _is_here(address: str) -> bool:
     """So nobody on the way sees its bytes. `address`: of a host, or a user, `uid:1000`."""
     return is_user(address) or is_loopback(address)
-
-
-def _user_in(address: str) -> dict[str, str] | None:
-    return of_user(address) if is_user(address) else None

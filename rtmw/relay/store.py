@@ -89,7 +89,7 @@ class Store:
             self._log.trim(0)  # takes the lock, and cuts what a killed relay has left
             if self._has_begun and not self._log.end:
                 raise _missing(folder)
-            self._lies_at = self._place()
+            self._lies_at = os.stat(folder / "record")
             self.state = self._recovered()
         except BaseException:
             self._log.close()
@@ -151,9 +151,8 @@ class Store:
 
     @property
     def needs_checkpoint(self) -> bool:
-        if self.rows >= max(CHECKPOINT_ROWS, 2 * len(self.state.known)):
-            return True
-        return bool(self.rows) and CLOCK.monotonic() - self._made > CHECKPOINT_S
+        is_much = self.rows >= max(CHECKPOINT_ROWS, 2 * len(self.state.known))
+        return is_much or (self.rows > 0 and CLOCK.monotonic() - self._made > CHECKPOINT_S)
 
     async def checkpoint(self) -> None:
         """The next start reads rows from here on. What is older than `keep`, and nothing needs, is removed. LogFull,
@@ -176,18 +175,15 @@ class Store:
         self._disk.replace(self.folder / name, data)
         self._checkpoints.pop(name, None)
         self._checkpoints[name] = head["position"]
-        self._trim(min((needed, *self._checkpoints.values())))
+        oldest = CLOCK.wall() - self.keep
+        if oldest > 0:
+            with self._log.read(datetime.fromtimestamp(oldest, UTC)) as records:
+                self._log.trim(min(needed, records.position, *self._checkpoints.values()))
 
     def _needed(self) -> int:
         """The first row that the state needs: of what is open, and of the orders that are known."""
         known = (order.position for order in self.state.known.values() if order.position >= 0)
         return min((next(known, self._log.end), *(order.position for order in self.state.open.values())))
-
-    def _trim(self, before: int) -> None:
-        oldest = CLOCK.wall() - self.keep
-        if oldest > 0:
-            with self._log.read(datetime.fromtimestamp(oldest, UTC)) as records:
-                self._log.trim(min(before, records.position))
 
     # ---- seals ----
 
@@ -234,18 +230,14 @@ class Store:
                 body = next(iter(records)).value.body
         return body
 
-    def _place(self) -> tuple[int, int] | None:
-        """Device and inode of the record; None: it is not there."""
-        try:
-            found = os.stat(self.folder / "record")
-        except OSError:
-            return None
-        return found.st_dev, found.st_ino
-
     def check(self) -> None:
         """Raises LogError where what is appended now is lost: somebody has removed the record, or moved it. A record
         with rows is noted beside it, so that no later relay begins another one in its place."""
-        if self._place() != self._lies_at:
+        try:
+            is_there = os.path.samestat(os.stat(self.folder / "record"), self._lies_at)
+        except OSError:
+            is_there = False
+        if not is_there:
             raise rtmw.LogError(
                 f"{self.folder / 'record'} was removed or moved while the relay ran: what it has stored is not there "
                 "any more; move it back, and the relay goes on with it"
