@@ -1,26 +1,8 @@
 """The record (R4): a row for each change of state, in one typed log. It is the store, so it cannot be incomplete.
 
 A row says what was decided, and `State.apply` is the only code that changes the state by it, also when a server starts.
-
-| kind | what has happened | what it has besides `at`, `order`, `source`, `destination` |
-|---|---|---|
-| STORED | an order is taken: it will be sent | head, body, recipients, priority, lifetime, rule, version |
-| REFUSED | an order is not taken | head, cause, rule, version |
-| SENT | a try leaves for a recipient | recipient, tries |
-| DELIVERED | the recipient has confirmed it | recipient, tries, head of its receipt |
-| UNDELIVERED | it was never sent to this recipient, and never will be: safe to replace | recipient, tries, cause |
-| UNCONFIRMED | it was sent, and the recipient may have it | recipient, tries, cause |
-| EXPIRED | its lifetime was over before it was sent to this recipient | recipient, cause |
-| LATE | it has confirmed it after its source was told otherwise; it holds its stream no more | the same |
-| DROPPED | a receipt for nothing, or a frame that no agent may send | head, cause |
-| CONNECTED, GONE | an agent has a connection, or none any more | source |
-| FOLLOWED, UNFOLLOWED | an agent is subscribed to a subject, or is no more | source; body: the filter; head, rule |
-| HELD | orders of a source to a destination wait behind one that this recipient has not confirmed | recipient |
-| ALARM | what people should look at | cause |
-| ACT | an operator has done something: `hold GATE`, `drop 7` | cause, uid; and the order that comes of it has both |
-| CHECKPOINT | a checkpoint was begun here | digest: what the checkpoint names it by |
-| SIGNER | seals from here on are verified by this certificate | version: its fingerprint; body: the certificate, DER |
-| SEAL | rows up to a position are sealed | digest, and body: position and signature; see seals.py |
+Behind each kind stands what has happened, and in brackets what its rows have besides `at`, `order`, `source` and
+`destination`.
 """
 
 from __future__ import annotations
@@ -30,25 +12,27 @@ from typing import Final
 
 from rtmw.types import int32, int64, uint64
 
-STORED: Final = "STORED"
-REFUSED: Final = "REFUSED"
-SENT: Final = "SENT"
-DELIVERED: Final = "DELIVERED"
-UNDELIVERED: Final = "UNDELIVERED"
-UNCONFIRMED: Final = "UNCONFIRMED"
-EXPIRED: Final = "EXPIRED"
-LATE: Final = "LATE"
-DROPPED: Final = "DROPPED"
-CONNECTED: Final = "CONNECTED"
-GONE: Final = "GONE"
-FOLLOWED: Final = "FOLLOWED"
-UNFOLLOWED: Final = "UNFOLLOWED"
-HELD: Final = "HELD"
-ALARM: Final = "ALARM"
-ACT: Final = "ACT"
-CHECKPOINT: Final = "CHECKPOINT"
-SIGNER: Final = "SIGNER"
-SEAL: Final = "SEAL"
+STORED: Final = (
+    "STORED"  # an order is taken: it will be sent (head, body, recipients, priority, lifetime, rule, version)
+)
+REFUSED: Final = "REFUSED"  # an order is not taken (head, cause, rule, version)
+SENT: Final = "SENT"  # a try leaves for a recipient (recipient, tries)
+DELIVERED: Final = "DELIVERED"  # the recipient has confirmed it (recipient, tries, head of its receipt)
+UNDELIVERED: Final = "UNDELIVERED"  # never sent to it, nor will it be: it is safe to replace (recipient, tries, cause)
+UNCONFIRMED: Final = "UNCONFIRMED"  # it was sent, and the recipient may have it (recipient, tries, cause)
+EXPIRED: Final = "EXPIRED"  # its lifetime was over before it was sent to this recipient (recipient, cause)
+LATE: Final = "LATE"  # it is confirmed after its source was told otherwise; it holds its stream no more (as DELIVERED)
+DROPPED: Final = "DROPPED"  # a receipt for nothing, or a frame that no agent may send (head, cause)
+CONNECTED: Final = "CONNECTED"  # an agent has a connection (source)
+GONE: Final = "GONE"  # it has none any more (source)
+FOLLOWED: Final = "FOLLOWED"  # an agent is subscribed to a subject (source; body: the filter; head, rule)
+UNFOLLOWED: Final = "UNFOLLOWED"  # it is no more (the same)
+HELD: Final = "HELD"  # orders of a stream wait behind one that this recipient has not confirmed (recipient)
+ALARM: Final = "ALARM"  # what people should look at (cause)
+ACT: Final = "ACT"  # an operator has done something: `hold GATE`, `drop 7` (cause, uid; what comes of it has both, too)
+CHECKPOINT: Final = "CHECKPOINT"  # a checkpoint was begun here (digest: what the checkpoint names it by)
+SIGNER: Final = "SIGNER"  # this certificate verifies the seals behind (version: its fingerprint; body: it, as DER)
+SEAL: Final = "SEAL"  # rows up to a position are sealed (digest, and body: position and signature; see seals.py)
 OF_RECORD: Final = frozenset({CHECKPOINT, SIGNER, SEAL})
 """Rows about the record itself."""
 ENDS: Final = frozenset({DELIVERED, UNDELIVERED, UNCONFIRMED, EXPIRED})

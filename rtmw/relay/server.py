@@ -68,7 +68,7 @@ from rtmw.text.units import counted
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-    from rtmw.net.security.identity import Identity, Peer
+    from rtmw.net.security.identity import Peer
 
 log = logging.getLogger("rtmw.relay")
 
@@ -351,8 +351,7 @@ class Server:
     def _take(self, relay: Relay) -> None:
         """Its keys, for whoever listens, and for whoever connects. Raises KeysError, and NotInstalled where there is no
         library for them."""
-        identity: Identity | None = None
-        tls: tuple[SSLContext, SSLContext] | None = None
+        tls = None
         if relay.keys is not None:
             from rtmw.net.security.identity import Identity
 
@@ -361,24 +360,16 @@ class Server:
             except KeysError as error:
                 raise KeysError(f"[relay] keys: {error}") from None
             tls = identity.server_context(), identity.client_context()
-        self._identity, self.tls = identity, tls
-
-    def fault(self, peer: Peer) -> str:
-        """Why a connection of this peer must end; empty: it may go on."""
-        found = self._identity.fault(peer) if self._identity is not None else "this relay has no keys"
-        return str(found or "")
-
-    def peer_of(self, certificate: bytes | None) -> Peer:
-        """Raises NotTrusted, if its certificate is not one that this relay trusts."""
-        if self._identity is None:
-            raise NotTrusted("no keys", "this relay has no keys any more")
-        return self._identity.peer_of(certificate)
+            self.identity = identity  # a handshake may end when there are no keys any more
+        self.tls = tls
 
     def _look_at_peers(self) -> None:
         """Certificates expire, and are revoked."""
         for connection in list(self.connections.values()):
-            if connection.peer is not None and (fault := self.fault(connection.peer)):
-                self.refuse(connection, fault)
+            if connection.peer is not None:
+                fault = self.identity.fault(connection.peer) if self.tls else "this relay has no keys"
+                if fault is not None:
+                    self.refuse(connection, str(fault))
 
     # ---- connections ----
 
@@ -537,7 +528,7 @@ class Connection(asyncio.Protocol):
         self._server.connections[self.number] = self
         try:
             if (tls := transport.get_extra_info("ssl_object")) is not None:
-                self.peer = self._server.peer_of(tls.getpeercert(binary_form=True))
+                self.peer = self._server.identity.peer_of(tls.getpeercert(binary_form=True))
         except NotTrusted as error:
             self._server.refuse(self, str(error))
             return

@@ -28,10 +28,8 @@ NO_SUM: Final = -1
 
 
 _PLAIN: Final = ("numbered", "orphans", "sealed", "seal", "signer")
-_BESIDE: Final = ("holds", "highest", "forgotten", "follows")
-"""Fields of a state that a checkpoint has as JSON has them, and with texts for stamps and lists for sets."""
+"""Fields of a state that a checkpoint has as they are, and of an order."""
 _FIELDS: Final = attrgetter("number", "priority", "at", "lifetime", "size", "total", "told", "refused", "position")
-"""Fields of an order that a checkpoint has as they are."""
 
 
 class Id(NamedTuple):
@@ -225,7 +223,7 @@ class State:
             for stream, number in queue.held.items()
         ]
         head = {name: getattr(self, name) for name in _PLAIN} | {"held": held}
-        head |= {name: getattr(self, name) for name in _BESIDE}
+        head |= {name: getattr(self, name) for name in ("holds", "highest", "forgotten", "follows")}
         orders = [_packed(one) if one.is_open else one for one in self.known.values()]
         packed = (_packed(one) if isinstance(one, Order) else one for one in orders)
         encode = json.JSONEncoder(default=_plain).encode
