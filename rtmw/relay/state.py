@@ -217,11 +217,8 @@ class State:
     def lines(self) -> Iterator[str]:
         """All of it, as lines of JSON (docs/formats/relay-format.md). Another thread may iterate while this state goes
         on: what is open is read here, and what has ended changes by LATE alone, which may be applied twice."""
-        held = [
-            [recipient, *stream, number]
-            for recipient, queue in self.queues.items()
-            for stream, number in queue.held.items()
-        ]
+        queues = self.queues.items()
+        held = [[name, *stream, number] for name, queue in queues for stream, number in queue.held.items()]
         head = {name: getattr(self, name) for name in _PLAIN} | {"held": held}
         head |= {name: getattr(self, name) for name in ("holds", "highest", "forgotten", "follows")}
         orders = [_packed(one) if one.is_open else one for one in self.known.values()]

@@ -124,16 +124,13 @@ class Store:
         except (OSError, ValueError, LookupError, TypeError, rtmw.RtmwError, StopIteration):
             return -1
 
-    def _lines(self, name: str) -> Iterator[bytes]:
-        """Yields the lines of the state. Raises ValueError behind the last one if the file is not as it was written."""
-        with open(self.folder / name, "rb") as file:
-            crc, line = 0, file.readline()
-            for following in file:
-                if crc:
-                    yield line
-                crc, line = crc32(line, crc), following
-        if int(line, 16) != crc:
+    def _lines(self, name: str) -> list[bytes]:
+        """The lines of the state. Raises ValueError if the file is not as it was written."""
+        data = (self.folder / name).read_bytes()
+        _, *lines, end = data.splitlines()
+        if int(end, 16) != crc32(data[: -len(end) - 1]):
             raise ValueError("its CRC is another")
+        return lines
 
     def _redone(self, state: State, begin: int) -> State:
         for record in self._log.read(begin):
