@@ -500,9 +500,7 @@ class Machine:
     def _pump(self, recipient: str) -> None:
         """Send what may leave: of each stream one, of all as many as the window has, and IN_FLIGHT lets begin."""
         line, agent = self.lines[recipient], self.policy.agents.get(recipient)
-        while line.ready and line.connection and agent and len(line.sent) < agent.window:
-            if line.in_flight >= IN_FLIGHT:
-                break
+        while line.ready and line.connection and agent and len(line.sent) < agent.window and line.in_flight < IN_FLIGHT:
             _, number, stream = heapq.heappop(line.ready)
             first = self.state.queues[recipient].streams.get(stream)
             if first is not None and self._may_begin(first[0], number):
