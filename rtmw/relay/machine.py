@@ -371,7 +371,7 @@ class Machine:
 
     def _follow(self, agent: Agent, frame: Frame, wish: Wish) -> None:
         judged = wish.judged
-        followed = self.state.follows.get(judged.to.name, {}).get(agent.name, set()) if judged.to else set()
+        followed = self.state.follows.get(judged.to.name if judged.to else "", {}).get(agent.name, set())
         is_new, body = wish.filter not in followed, wish.filter.encode()
         is_much = is_new and (len(followed) >= FILTERS_MOST or len(body) > FILTER_LONGEST)
         if is_much and not wish.is_end and not judged.why:

@@ -224,7 +224,7 @@ class Server:
 
     # ---- steps ----
 
-    def step(self, event: Callable[..., None] | None = None, *given: object) -> None:
+    def step(self, event: Callable[..., None] | None, *given: object) -> None:
         """What has come, and then an event of the machine, if any: their rows go to the record together."""
         if self._failure is not None:
             return
@@ -378,7 +378,7 @@ class Server:
         if self.stopping.is_set():  # sources send again what was not answered
             return
         if not self._heard:
-            asyncio.get_running_loop().call_soon(self.step)
+            asyncio.get_running_loop().call_soon(self.step, None)
         self._heard.append((number, heard))
 
     def lost(self, connection: Connection) -> None:
@@ -510,7 +510,7 @@ class Connection(asyncio.Protocol):
         except OSError as error:
             self._server.refuse(self, in_words(error, "")[1])
         except asyncio.CancelledError:
-            if self.number in self._server.connections:
+            if self.number in self._server.connections and not self.agent:
                 self._server.refuse(self, "others wait at the door, and it has not said whose it is")
             raise
         finally:
@@ -631,7 +631,7 @@ class Connection(asyncio.Protocol):
             del self._heard[: len(heard)]
             self._server.arrived(self.number, heard)
             if wait is not None:  # its rate counts them
-                self._server.step()
+                self._server.step(None)
             if len(heard) == TURN:  # the loop would go on to read while there is more
                 self._pause(0)
                 return
