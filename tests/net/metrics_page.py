@@ -19,7 +19,11 @@ PAGE: Final = Path(__file__).parents[2] / "docs" / "node-metrics.md"
 HEAD: Final = """# Metrics of a node
 
 A node with `metrics_port` serves these beside [those of its domain](metrics.md). `python -m tests.net.metrics_page`
-writes this page from the help texts of the metrics.
+writes this page from the help texts of the metrics. `peer`, `host`, `pid` and `domain` name the other node, which "its"
+means; those of `rtmw_node_info` name this one. `direction` is `in` or `out`, seen from this host. `change` is what a
+DDS program did with an instance. `what` is a part of the [budget of a peer](links.md#settings), of which `max_topics`
+bounds *wanted*, *published* and *programs*. [node.md](node.md#looking-into-it) and
+[links.md](links.md#what-may-a-peer-and-why) have the causes.
 
 | name | labels | |
 |---|---|---|
