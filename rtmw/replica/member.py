@@ -635,16 +635,4 @@ def _named(words: str) -> str:
 
 _TOLD: Final = frozenset({7, 8, 9, 13})
 """Rules of which operators want to read: switches, and members that leave and come back."""
-_CARRIED: Final[dict[type, Callable[[Member, Any], None]]] = {
-    w.Send: Member._send,
-    w.Ship: Member._ship,
-    w.Keep: Member._keep,
-    w.Truncate: Member._truncate,
-    w.Refetch: Member._refetch,
-    w.Commit: Member._commit,
-    w.Trim: Member._trim,
-    w.ReadStore: Member._read_store,
-    w.ChangeStore: Member._change_store,
-    w.Answer: Member._answer,
-    w.Note: Member._note,
-}
+_CARRIED: Final = w.methods(Member, "_", w.Effect)

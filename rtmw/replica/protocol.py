@@ -78,7 +78,7 @@ class Replica:
         """`leads`: false of requests of which more follow at once: what comes of them is decided with the last one."""
         effects: list[w.Effect] = []
         self._now, self.effects = now, effects
-        if self.role is not Role.MASTER and isinstance(event, _REQUESTS):
+        if self.role is not Role.MASTER and isinstance(event, w.Request):
             self._answer(event.ticket, Reply.MOVED)
         elif self.role is not Role.FAILED:
             _STEPS[type(event)](self, event)
@@ -130,11 +130,13 @@ class Replica:
     def _await(self, event: w.Event, then: Callable[[], None]) -> None:
         self._awaited, self._then = event, then
 
-    def _done(self, event: w.Kept | w.Truncated | w.Synced) -> None:
+    def _on_kept(self, event: w.Kept | w.Truncated | w.Synced) -> None:
         then = self._then
         if then is not None and event == self._awaited:
             self._then = None
             then()
+
+    _on_truncated = _on_kept
 
     def _unalign(self) -> None:
         """What a master said of its log before this is too old to be cut by: `_life` tells its answers apart."""
@@ -152,11 +154,11 @@ class Replica:
             self.marks = self.marks._replace(checkpoint=checkpoint)
             self.effects.append(w.Keep(self.marks))
 
-    def _failed(self, event: w.Failed) -> None:
+    def _on_failed(self, event: w.Failed) -> None:
         self._resign(event.words)
         self.role = Role.FAILED
 
-    def _rotten(self, event: w.Rotten) -> None:
+    def _on_rotten(self, event: w.Rotten) -> None:
         """The replica leaves the set at once, and is copied anew as soon as there is a master."""
         self._resign(event.words)
         self._is_rotten = True
@@ -180,7 +182,7 @@ class Replica:
         self.role, self.master, self._asked, self._then = Role.SLAVE, "", None, None
         self._is_stale, self._is_called, self._heard = True, False, self._now
 
-    def _tick(self, _: w.Tick) -> None:
+    def _on_tick(self, _: w.Tick) -> None:
         if self._now >= self._beat_at:
             if self._now > self._beat_at + self._settings.suspect / 2:  # it stood still itself, and heard nobody
                 self._heard = self._now
@@ -195,7 +197,7 @@ class Replica:
         elif self.role is Role.SLAVE and self._then is None and self._now >= self._patient_until():
             self._stand("the master is silent")
 
-    def _read(self, event: w.Read) -> None:
+    def _on_read(self, event: w.Read) -> None:
         if self._asked is None or self._asked[0] != event.number:
             return
         self._asked, self._is_tight = None, event.is_tight
@@ -211,7 +213,7 @@ class Replica:
             self.control, self._version, self._is_stale = event.control, event.version, False
             self._confirmed, self._asking = self._confirmed + self._asking, list[int]()
 
-    def _changed(self, event: w.Changed) -> None:
+    def _on_changed(self, event: w.Changed) -> None:
         if self._asked is None or self._asked[0] != event.number:
             return
         control, self._asked, self._is_tight = self._asked[1], None, event.is_tight
@@ -261,7 +263,7 @@ class Replica:
         ack = w.Ack(self.epoch, durable, end, marks.incarnation, marks.promise, self._life, self.is_full, is_beat)
         self.effects.append(w.Send(to, ack))
 
-    def _received(self, event: w.Received) -> None:
+    def _on_received(self, event: w.Received) -> None:
         _HEARD[type(event.message)](self, event.peer, event.message)
 
     def _hear_beat(self, peer: str, beat: w.Beat) -> None:
@@ -353,7 +355,7 @@ class Replica:
         self.commit = 0
         self.effects.append(w.Refetch(peer))
 
-    def _refetched(self, event: w.Refetched) -> None:
+    def _on_refetched(self, event: w.Refetched) -> None:
         self._then, self.role, self._heard = None, Role.SLAVE, self._now
         self._is_rotten = self._is_rotten and not event.is_done
         self._greet()
@@ -368,14 +370,14 @@ class Replica:
                 self._send_ack(peer)
         self._show(part.commit)
 
-    def _synced(self, _: w.Synced) -> None:
+    def _on_synced(self, _: w.Synced) -> None:
         if self.role is Role.SLAVE and self.epoch and self._then is None:
             self._show(0)  # what was told before it was durable here
             self._send_ack(self.master)
         elif self.role is Role.CANDIDATE and self.wal.durable >= self.wal.end:
-            self._done(w.Synced())
+            self._on_kept(w.Synced())
 
-    def _room_came(self, _: w.Room) -> None:
+    def _on_room(self, _: w.Room) -> None:
         self.is_full = False
         if self.role is not Role.MASTER:
             self._greet()
@@ -385,7 +387,7 @@ class Replica:
             self._stand(f"{peer} hands over")
             self._is_called = True
 
-    def _lost(self, event: w.Lost) -> None:
+    def _on_lost(self, event: w.Lost) -> None:
         """A refused dial needs no `suspect`: only those that are ahead may go first."""
         if self.role is Role.SLAVE and event.peer == self.master and self._patience == 1:
             self._heard = min(self._heard, self._now - self._settings.suspect)
@@ -576,7 +578,7 @@ class Replica:
 
     # ---- master: requests ----
 
-    def _append(self, event: w.Append) -> None:
+    def _on_append(self, event: w.Append) -> None:
         found = self.wal.find(event.id, Kind.DATA, event.data)
         if found is not None:
             self._note(1, "the id is known")
@@ -584,7 +586,7 @@ class Replica:
         else:
             self._put(event, Kind.DATA, event.data)
 
-    def _resolve(self, event: w.Resolve) -> None:
+    def _on_resolve(self, event: w.Resolve) -> None:
         """Rule 11: found, and it is waited for its commit; else a fence is committed, and it can never come."""
         found = self.wal.find(event.id, Kind.DATA, b"")
         if found is not None:
@@ -627,7 +629,7 @@ class Replica:
                 self.pending += 1
                 self._answer(one.ticket, Reply.PENDING, one.start)
 
-    def _fresh_asked(self, event: w.Fresh) -> None:
+    def _on_fresh(self, event: w.Fresh) -> None:
         self._fresh.append(event.ticket)
 
     # ---- master: the store ----
@@ -711,7 +713,7 @@ class Replica:
 
     # ---- operators ----
 
-    def _members_asked(self, event: w.Members) -> None:
+    def _on_members(self, event: w.Members) -> None:
         self._orders.append(event)
 
     def _obey(self, control: Control) -> Control | None:
@@ -743,7 +745,7 @@ class Replica:
         ]  # fmt: skip
         return max(able, key=lambda name: (self._peer(name).acked, name), default=None)
 
-    def _move_asked(self, event: w.Move) -> None:
+    def _on_move(self, event: w.Move) -> None:
         if self._move is not None or self.control is None:
             self._answer(event.ticket, Reply.MOVED)
         elif (event.to or self._successor()) not in {*self.control.in_sync} - {self.me}:
@@ -762,7 +764,7 @@ class Replica:
             self._told = self._now + self._settings.suspect / BEATS
             self.effects.append(w.Send(to, w.TakeOver(self.epoch)))
 
-    def _trim_to(self, event: w.TrimTo) -> None:
+    def _on_trim_to(self, event: w.TrimTo) -> None:
         """Only a master trims by itself, never above the checkpoint or the start of the cache (rule 10)."""
         if self.role is Role.MASTER and self.control is not None:
             position = min([event.position, self.control.checkpoint, *(one.start for one in self.control.slices)])
@@ -770,30 +772,5 @@ class Replica:
                 self.effects.append(w.Trim(position))
 
 
-_REQUESTS: Final = (w.Append, w.Resolve, w.Fresh, w.Move, w.Members)
-_STEPS: Final[dict[type, Callable[[Replica, Any], None]]] = {
-    w.Received: Replica._received,
-    w.Lost: Replica._lost,
-    w.Synced: Replica._synced,
-    w.Kept: Replica._done,
-    w.Truncated: Replica._done,
-    w.Refetched: Replica._refetched,
-    w.Room: Replica._room_came,
-    w.Failed: Replica._failed,
-    w.Rotten: Replica._rotten,
-    w.Read: Replica._read,
-    w.Changed: Replica._changed,
-    w.Append: Replica._append,
-    w.Resolve: Replica._resolve,
-    w.Fresh: Replica._fresh_asked,
-    w.Move: Replica._move_asked,
-    w.Members: Replica._members_asked,
-    w.TrimTo: Replica._trim_to,
-    w.Tick: Replica._tick,
-}
-_HEARD: Final[dict[type, Callable[[Replica, str, Any], None]]] = {
-    w.Beat: Replica._hear_beat,
-    w.Batches: Replica._hear_batches,
-    w.Ack: Replica._hear_ack,
-    w.TakeOver: Replica._hear_take_over,
-}
+_STEPS: Final = w.methods(Replica, "_on_", w.Event)
+_HEARD: Final = w.methods(Replica, "_hear_", w.Message)

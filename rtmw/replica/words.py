@@ -8,10 +8,12 @@ checkpoint: a witness for what slaves have not acknowledged yet.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, get_args
 
 from rtmw.replica.control.store import Outcome
 
@@ -400,6 +402,13 @@ class Note(NamedTuple):
 
 
 Effect = Send | Ship | Keep | Truncate | Refetch | Commit | Trim | ReadStore | ChangeStore | Answer | Note
+
+
+def methods(owner: type, prefix: str, kinds: Any) -> dict[type, Callable[..., Any]]:
+    """The method of `owner` for each kind of a union: `_read_store` for `ReadStore`, if the prefix is "_"."""
+    return {
+        kind: getattr(owner, prefix + re.sub(r"\B([A-Z])", r"_\1", kind.__name__).lower()) for kind in get_args(kinds)
+    }
 
 
 # ---- what a master knows ----

@@ -322,7 +322,7 @@ class World:
             if self.now - at <= RECENT_S:
                 self.table[effect.rule, kind] += 1
 
-    def _answered(self, node: Node, effect: w.Answer) -> None:
+    def _answer(self, node: Node, effect: w.Answer) -> None:
         self.answers[effect.reply.value] += 1
         told = self.asks.pop(effect.ticket, None)
         if told is not None:
@@ -723,19 +723,7 @@ class World:
             raise Broken(f"{found[0].kind}: {found[0].words}")
 
 
-_CARRIED: Final[dict[type, Callable[[World, Node, Any], None]]] = {
-    w.Send: World._send,
-    w.Ship: World._ship,
-    w.Keep: World._keep,
-    w.Truncate: World._truncate,
-    w.Refetch: World._refetch,
-    w.Commit: World._commit,
-    w.Trim: World._trim,
-    w.ReadStore: World._read_store,
-    w.ChangeStore: World._change_store,
-    w.Answer: World._answered,
-    w.Note: World._note,
-}
+_CARRIED: Final = w.methods(World, "_", w.Effect)
 _HARM: Final = (
     World.killed, World.killed, World.all_killed, World.stopped, World.stopped, World.cut, World.cut, World.isolate,
     World.isolate_with_store, World.full, World.fail, World.crawl, World.crawl, World.lose_tail, World.rot,
