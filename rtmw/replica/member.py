@@ -297,8 +297,7 @@ class Member:
             self.step(w.Lost(member))
 
     def _others(self, node: str) -> list[str]:
-        control = self.replica.control
-        return [one for one in (control.members if control else self._marks.others) if node_of(one) == node]
+        return [one for one in self.replica.control.members or self._marks.others if node_of(one) == node]
 
     def part(self, to: str) -> w.Batches | None:
         """The next batches for another member. None: there is nothing more for now."""
@@ -455,7 +454,7 @@ class Member:
 
     async def _retain(self) -> None:
         """Only the master's clock trims: all members begin where it says."""
-        settings = self.replica.control.settings if self.replica.control else w.Settings()
+        settings = self.replica.control.settings
         if not (settings.age or settings.bytes):
             return
         with suppress(OSError, LogError):  # a segment that was trimmed just now; damage is found by who reads
@@ -501,9 +500,7 @@ class Member:
             log.info("log %s: %s", self.name, _named(effect.words))
 
     def _keep(self, effect: w.Keep) -> None:
-        control = self.replica.control
-        if control is not None:
-            self._marks.others = control.members
+        self._marks.others = self.replica.control.members or self._marks.others
         self._in_thread(partial(self._marks.keep, effect.marks), w.Kept(effect.marks))
 
     def _truncate(self, effect: w.Truncate) -> None:

@@ -478,7 +478,7 @@ class Operating:
         """For people and programs: `words` says what is at risk, of this copy (`own`) and of the log (`risks`).
         `stored`: what the store says, if that was asked."""
         status, control = member.status(stored), stored or member.replica.control
-        settings = control.settings if control else w.Settings()
+        settings = control.settings
         lag = {name: {"bytes": missing, "seconds": round(age, 3)} for name, (missing, age) in member.lags().items()}
         own, risks = [*self._own_risks(member)], [*self._risks(member, status, settings)]
         return {
@@ -598,8 +598,7 @@ def _check_member(member: Member, node: str) -> None:
 
 def _ids(member: Member) -> dict[str, str]:
     """Returns the ids of a log's members, by their nodes."""
-    control = member.replica.control
-    return {node_of(one): one for one in (control.members if control else ())}
+    return {node_of(one): one for one in member.replica.control.members}
 
 
 def _missing(member: Member, control: w.Control, kept: int) -> list[str]:

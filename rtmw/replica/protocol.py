@@ -45,8 +45,8 @@ class Replica:
         self.role, self.epoch = Role.SLAVE, 0
         """`epoch`: of a master its own, of a slave that of the master that it is aligned to, else 0."""
         self.master, self.commit, self._final, self.start = "", 0, 0, 0  # `_final`: commit, as its master says it
-        self.control: Control | None = None
-        self._version = 0
+        self.control, self._version = Control(marks.promise, "", frozenset(), {}), 0
+        """What was confirmed last. Without members: nothing yet. Version 0: the store has to be read (rule 2)."""
         self._now = self._heard = self._beat_at = 0.0
         self.effects = list[w.Effect]()  # of the last step, also if it has raised: what it decided before that holds
         self._then: Callable[[], None] | None = None
@@ -56,9 +56,9 @@ class Replica:
         self._patience, self._refused, self.is_full, self._is_called = 1, 0, False, False
         self._is_rotten, self._inherited = False, tuple[bytes, ...]()
         self._numbers = count(1)
-        self._asked: tuple[int, Control | None] | None = None
-        self._is_stale, self._again, self._is_tight = True, 0.0, False
-        self._operator: int | None = None
+        self._asked: tuple[int, Control | None, int] | None = None
+        """The request of the store that has no answer yet: its number, what it writes, and an operator's ticket."""
+        self._again, self._is_tight = 0.0, False
         self._orders = deque[w.Members]()
         self.peers = dict[str, Peer]()
         self._acked, self._raised = 0, 0.0
@@ -102,17 +102,17 @@ class Replica:
         control = control or self.control
         ages = [one.at for *_, one in self._queue]
         return w.Status(
-            self.role, self.epoch, self.master, frozenset(control.in_sync if control else ()),
-            max(self.marks.checkpoint, control.checkpoint if control else 0), self.commit,
-            control.members if control else frozenset(), len(ages), self._now - min(ages, default=self._now),
-            sum(one.end - one.start for one in control.slices) if control else 0, self.pending, self.switches,
+            self.role, self.epoch, self.master, frozenset(control.in_sync),
+            max(self.marks.checkpoint, control.checkpoint), self.commit, control.members, len(ages),
+            self._now - min(ages, default=self._now), sum(one.end - one.start for one in control.slices),
+            self.pending, self.switches,
         )  # fmt: skip
 
     # ---- what all roles share ----
 
     @property
     def _settings(self) -> w.Settings:
-        return self.control.settings if self.control else w.Settings()
+        return self.control.settings
 
     def _note(self, rule: int, words: str) -> None:
         self.effects.append(w.Note(rule, words))
@@ -171,16 +171,15 @@ class Replica:
                 self._answer(one.ticket, Reply.MOVED)
         for ticket in (*self._fresh, *self._asking, *self._confirmed, *(one.ticket for one in self._orders)):
             self._answer(ticket, Reply.MOVED)
-        if self._operator is not None:
-            self._answer(self._operator, Reply.MOVED)
+        if self._asked is not None:
+            self._answer(self._asked[2], Reply.MOVED)
         if self._move is not None:
             self._answer(self._move[2], Reply.DONE if words == "succeeded" else Reply.MOVED)
         for kept in (self._queue, self._ages, self.peers, self._fresh, self._asking, self._confirmed, self._orders):
             kept.clear()
-        self._operator = self._move = None
         self._unalign()
-        self.role, self.master, self._asked, self._then = Role.SLAVE, "", None, None
-        self._is_stale, self._is_called, self._heard = True, False, self._now
+        self.role, self.master, self._move, self._asked, self._then = Role.SLAVE, "", None, None, None
+        self._version, self._is_called, self._heard = 0, False, self._now
 
     def _on_tick(self, _: w.Tick) -> None:
         if self._now >= self._beat_at:
@@ -202,7 +201,7 @@ class Replica:
             return
         self._asked, self._is_tight = None, event.is_tight
         if event.control is None:
-            self._again, self._is_stale = self._now + AGAIN_S, True
+            self._again, self._version = self._now + AGAIN_S, 0
             self._fresh, self._asking = [*self._asking, *self._fresh], []
         elif self.role is Role.CANDIDATE:
             self._judge(event)
@@ -210,44 +209,42 @@ class Replica:
             self._note(12, f"the store says epoch {event.control.epoch}")
             self._resign("another is master")
         elif self.role is Role.MASTER:
-            self.control, self._version, self._is_stale = event.control, event.version, False
+            self.control, self._version = event.control, event.version
             self._confirmed, self._asking = self._confirmed + self._asking, list[int]()
 
     def _on_changed(self, event: w.Changed) -> None:
         if self._asked is None or self._asked[0] != event.number:
             return
-        control, self._asked, self._is_tight = self._asked[1], None, event.is_tight
+        (_, control, operator), self._asked, self._is_tight = self._asked, None, event.is_tight
         if event.outcome is not Outcome.APPLIED:
             self._note(7 if self.role is Role.CANDIDATE else 2, f"a change of the store is {event.outcome.value}")
-            self._is_stale = True
+            self._version = 0
             if event.outcome is Outcome.UNKNOWN or self.role is Role.CANDIDATE:
                 self._again = self._now + AGAIN_S
-            if self._operator is not None:  # the operator looks at the status and decides
-                self._answer(self._operator, Reply.UNKNOWABLE, words="the store gave no answer in time")
-        else:
+            # the operator looks at the status and decides
+            self._answer(operator, Reply.UNKNOWABLE, words="the store gave no answer in time")
+        elif control is not None:
             self.control, self._version = control, event.version
-            if self._operator is not None:
-                self._answer(self._operator, Reply.DONE)
+            self._answer(operator, Reply.DONE)
             if self.role is Role.CANDIDATE:
                 self._win()
-            elif control is not None:
+            else:
                 self._keep_checkpoint(control)
-        self._operator = None
 
     def _read_store(self) -> None:
-        self._asked = next(self._numbers), None
+        self._asked = next(self._numbers), None, 0
         self._asking, self._fresh = self._fresh, []
         self.effects.append(w.ReadStore(self._asked[0]))
 
-    def _change_store(self, control: Control, put: Slice | None = None) -> None:
-        self._asked = next(self._numbers), control
+    def _change_store(self, control: Control, put: Slice | None = None, operator: int = 0) -> None:
+        self._asked = next(self._numbers), control, operator
         self.effects.append(w.ChangeStore(self._asked[0], self._version, control, put))
 
     # ---- slave ----
 
     def _members(self) -> tuple[str, ...]:
         """All others, in an order that does not change from run to run."""
-        return w.others(self.control.members if self.control else self._others, self.me)
+        return w.others(self.control.members or self._others, self.me)
 
     def _greet(self, is_beat: bool = False) -> None:
         """A heartbeat to the master; to all while there is none (S3)."""
@@ -413,8 +410,8 @@ class Replica:
         """Rule 6, first part. The slices were read with the version that the transaction compares."""
         control = event.control
         assert control is not None
-        is_news = control.epoch > (self.control.epoch if self.control is not None else self.marks.promise)
-        self.control, self._version, self._is_stale = control, event.version, False
+        is_news = control.epoch > self.control.epoch
+        self.control, self._version = control, event.version
         is_own = control.master == self.me
         if control.in_sync.get(self.me) != self.marks.incarnation:
             self._note(6, "not in I: no candidate")
@@ -436,7 +433,6 @@ class Replica:
 
     def _win(self) -> None:
         """Rule 6, second part: cut from the first record that differs from a slice, append the slices, sync."""
-        assert self.control is not None
         self.switches += 1
         self._note(6, f"epoch {self.control.epoch} is mine")
         cut = self.wal.end
@@ -453,7 +449,6 @@ class Replica:
             self._inherit()
 
     def _inherit(self) -> None:
-        assert self.control is not None
         for part, data in zip(self.control.slices, self._inherited, strict=True):
             rest = data[max(0, self.wal.end - part.start) :]
             try:
@@ -470,12 +465,11 @@ class Replica:
             self._serve()
 
     def _serve(self) -> None:
-        assert self.control is not None
         control = self.control
         self.role, self.epoch, self.master, self.start = Role.MASTER, control.epoch, self.me, self.wal.end
         self._patience = min(PATIENCE, 2 * self._patience)
         self._inherited, self._acked = (), control.checkpoint
-        self._is_stale, self._raised, self._is_called = False, self._now, False
+        self._raised, self._is_called = self._now, False
         self.peers = {name: Peer(heard=self._now) for name in self._members()}
         self.commit = min(self.commit, self.wal.end)
         self._raise(control.cached)  # slices that were inherited count at once (rule 5)
@@ -485,7 +479,6 @@ class Replica:
     # ---- master: towards slaves ----
 
     def _beat(self, to: str, with_table: bool = False) -> None:
-        assert self.control is not None
         peer = self._peer(to)
         offsets = {name: other.acked for name, other in self.peers.items() if name in self.control.in_sync}
         table = self.wal.epochs() if with_table else None
@@ -496,7 +489,7 @@ class Replica:
         return self.peers.get(name) or self.peers.setdefault(name, Peer(heard=self._now))
 
     def _hear_ack(self, name: str, ack: w.Ack) -> None:
-        if self.role is not Role.MASTER or self.control is None or name not in self.control.members:
+        if self.role is not Role.MASTER or name not in self.control.members:
             return
         if ack.promise > self.epoch:
             self._note(7, f"{name} promised {ack.promise}: another switch")
@@ -525,13 +518,11 @@ class Replica:
         if ack.durable > peer.acked:
             self._note(4, f"{ack.durable} is acknowledged")
             peer.acked = ack.durable
-        peer.end = max(peer.end, ack.end)
         peer.shipped = max(peer.shipped, ack.durable)
 
     def _lead(self) -> None:
         """What follows from anything that a master hears."""
         control = self.control
-        assert control is not None
         # rule 5; rule 8: P, too
         needed = [name for name in self._members() if name in control.in_sync or name in control.pending]
         if len(control.in_sync) >= control.settings.min_insync:
@@ -636,7 +627,7 @@ class Replica:
 
     def _consult(self, control: Control) -> None:
         """One request at a time; what is urgent goes first."""
-        if self._is_stale or self._fresh:
+        if not self._version or self._fresh:
             self._read_store()
             return
         is_late = self._ages and self._now - self._ages[0].at >= control.settings.sync_timeout
@@ -645,10 +636,10 @@ class Replica:
             self._change_store(replace(control, slices=(*control.slices, room)), room)
             return
         change = self._shrink(control) or self._raise_checkpoint(control) or self._grow(control)
-        if change is None and self._orders:
-            change = self._obey(control)
         if change is not None:
             self._change_store(change)
+        elif self._orders:
+            self._obey(self._orders.popleft(), control)
 
     def _room(self, control: Control) -> Slice | None:
         """The next slice: it continues the cache, or the checkpoint if the cache is empty (rule 5)."""
@@ -716,8 +707,7 @@ class Replica:
     def _on_members(self, event: w.Members) -> None:
         self._orders.append(event)
 
-    def _obey(self, control: Control) -> Control | None:
-        event = self._orders.popleft()
+    def _obey(self, event: w.Members, control: Control) -> None:
         members = (control.members | ({event.add} - {""})) - {event.remove}
         in_sync = control.in_sync_without(event.remove)
         least, why = control.settings.min_insync, ""
@@ -731,14 +721,13 @@ class Replica:
             why = f"{min(len(members), len(in_sync))} would be left, and min_insync is {least}"
         if why:
             self._answer(event.ticket, Reply.REFUSED, words=why)
-            return None
+            return
         self.peers.pop(event.remove, None)
-        self._operator = event.ticket
-        return replace(control, members=members, in_sync=in_sync, pending=control.pending - {event.remove})
+        change = replace(control, members=members, in_sync=in_sync, pending=control.pending - {event.remove})
+        self._change_store(change, operator=event.ticket)
 
     def _successor(self) -> str | None:
         control = self.control
-        assert control is not None
         able = [
             name for name, incarnation in control.in_sync.items()
             if name != self.me and self._peer(name).incarnation == incarnation and not self._lags(name, control)
@@ -746,7 +735,7 @@ class Replica:
         return max(able, key=lambda name: (self._peer(name).acked, name), default=None)
 
     def _on_move(self, event: w.Move) -> None:
-        if self._move is not None or self.control is None:
+        if self._move is not None:
             self._answer(event.ticket, Reply.MOVED)
         elif (event.to or self._successor()) not in {*self.control.in_sync} - {self.me}:
             self._answer(event.ticket, Reply.REFUSED, words=f"{event.to or 'nobody'} is no slave in sync")
@@ -766,7 +755,7 @@ class Replica:
 
     def _on_trim_to(self, event: w.TrimTo) -> None:
         """Only a master trims by itself, never above the checkpoint or the start of the cache (rule 10)."""
-        if self.role is Role.MASTER and self.control is not None:
+        if self.role is Role.MASTER:
             position = min([event.position, self.control.checkpoint, *(one.start for one in self.control.slices)])
             if position > self.wal.earliest:
                 self.effects.append(w.Trim(position))

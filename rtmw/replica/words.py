@@ -420,7 +420,6 @@ class Peer:
 
     acked: int = 0
     """Synced there and verified against this master's log in this epoch (rule 4)."""
-    end: int = 0
     shipped: int = 0
     incarnation: int = 0
     life: tuple[int, int] = (0, 0)

@@ -24,7 +24,7 @@ MUTANTS: Final = {
         "found = self.wal.find(event.id, Kind.DATA, event.data)\n", "found = None\n"
     ),
     "2: after an unknown outcome the store is read again": rule(
-        "            self._is_stale = True\n            if event.outcome is Outcome.UNKNOWN",
+        "            self._version = 0\n            if event.outcome is Outcome.UNKNOWN",
         "            self._version, self.control = self._version + 1, control\n"
         "            if event.outcome is Outcome.UNKNOWN",
     ),
