@@ -13,12 +13,10 @@ larger set in force until the store was read again (rule 2). Effects are carried
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from itertools import count
 from typing import Any, Final
 
 from rtmw.errors import LogError
@@ -53,18 +51,19 @@ class Replica:
         self._awaited: w.Event = w.Tick()
         """What goes on when the disk has done what it was told: no other step changes the log until then."""
         self._offsets = dict[str, int]()
-        self._patience, self._refused, self.is_full, self._is_called = 1, 0, False, False
+        self._patience, self.is_full, self._is_called = 1, False, False
         self._is_rotten, self._inherited = False, tuple[bytes, ...]()
-        self._numbers = count(1)
+        self._number = 0
         self._asked: tuple[int, Control | None, int] | None = None
         """The request of the store that has no answer yet: its number, what it writes, and an operator's ticket."""
         self._again, self._is_tight = 0.0, False
         self._orders = deque[w.Members]()
         self.peers = dict[str, Peer]()
         self._acked, self._raised = 0, 0.0
-        self._queue = list[tuple[int, int, w.Waiting]]()
-        self._ages = deque[w.Waiting]()
-        self._fresh, self._asking, self._confirmed = list[int](), list[int](), list[int]()
+        self._queue = deque[w.Waiting]()
+        """The batch sync queue (S2), by age; the ends rise, too."""
+        self._fresh = deque[tuple[int, int]]()
+        """Tickets of fresh readers, and the number of the last request of the store when they came."""
         self._move: tuple[str, float, int] | None = None
         self._told, self.pending, self.switches = 0.0, 0, 0
 
@@ -91,8 +90,8 @@ class Replica:
         """When `Tick` has to come."""
         if self.role is Role.FAILED:
             return math.inf
-        if self.role is Role.MASTER and self._ages:
-            return min(self._beat_at, max(self._ages[0].at + self._settings.sync_timeout, self._now + 0.01))
+        if self.role is Role.MASTER and self._queue:
+            return min(self._beat_at, max(self._queue[0].at + self._settings.sync_timeout, self._now + 0.01))
         if self._then is not None or self.role not in (Role.SLAVE, Role.CANDIDATE):
             return self._beat_at
         next_step = self._patient_until() if self.role is Role.SLAVE else max(self._again, self._now + 0.01)
@@ -100,11 +99,11 @@ class Replica:
 
     def status(self, control: Control | None = None) -> w.Status:
         control = control or self.control
-        ages = [one.at for *_, one in self._queue]
+        oldest = self._queue[0].at if self._queue else self._now
         return w.Status(
             self.role, self.epoch, self.master, frozenset(control.in_sync),
-            max(self.marks.checkpoint, control.checkpoint), self.commit, control.members, len(ages),
-            self._now - min(ages, default=self._now), sum(one.end - one.start for one in control.slices),
+            max(self.marks.checkpoint, control.checkpoint), self.commit, control.members, len(self._queue),
+            self._now - oldest, sum(one.end - one.start for one in control.slices),
             self.pending, self.switches,
         )  # fmt: skip
 
@@ -113,6 +112,11 @@ class Replica:
     @property
     def _settings(self) -> w.Settings:
         return self.control.settings
+
+    @property
+    def _has_all(self) -> bool:
+        """All that earlier masters have committed lies below the commit point (rule 12)."""
+        return self.commit >= self.start
 
     def _note(self, rule: int, words: str) -> None:
         self.effects.append(w.Note(rule, words))
@@ -154,28 +158,25 @@ class Replica:
             self.marks = self.marks._replace(checkpoint=checkpoint)
             self.effects.append(w.Keep(self.marks))
 
-    def _on_failed(self, event: w.Failed) -> None:
-        self._resign(event.words)
+    def _on_failed(self, _: w.Failed) -> None:
+        self._resign()
         self.role = Role.FAILED
 
     def _on_rotten(self, event: w.Rotten) -> None:
         """The replica leaves the set at once, and is copied anew as soon as there is a master."""
-        self._resign(event.words)
+        self._resign()
         self._is_rotten = True
         self._be_another(event.words, self._greet)
 
-    def _resign(self, words: str) -> None:
+    def _resign(self, move: Reply = Reply.MOVED) -> None:
         """Whatever it was, it is a slave of nobody now. Who waits asks again elsewhere, with the same id."""
-        for one in self._ages:
-            if not one.is_answered:
-                self._answer(one.ticket, Reply.MOVED)
-        for ticket in (*self._fresh, *self._asking, *self._confirmed, *(one.ticket for one in self._orders)):
+        waiting = [one.ticket for one in self._queue] + [ticket for ticket, _ in self._fresh]
+        waiting += [one.ticket for one in self._orders]
+        for ticket in (*waiting, self._asked[2] if self._asked else 0):
             self._answer(ticket, Reply.MOVED)
-        if self._asked is not None:
-            self._answer(self._asked[2], Reply.MOVED)
         if self._move is not None:
-            self._answer(self._move[2], Reply.DONE if words == "succeeded" else Reply.MOVED)
-        for kept in (self._queue, self._ages, self.peers, self._fresh, self._asking, self._confirmed, self._orders):
+            self._answer(self._move[2], move)
+        for kept in (self._queue, self.peers, self._fresh, self._orders):
             kept.clear()
         self._unalign()
         self.role, self.master, self._move, self._asked, self._then = Role.SLAVE, "", None, None, None
@@ -202,15 +203,16 @@ class Replica:
         self._asked, self._is_tight = None, event.is_tight
         if event.control is None:
             self._again, self._version = self._now + AGAIN_S, 0
-            self._fresh, self._asking = [*self._asking, *self._fresh], []
         elif self.role is Role.CANDIDATE:
             self._judge(event)
         elif self.role is Role.MASTER and event.control.epoch != self.epoch:
             self._note(12, f"the store says epoch {event.control.epoch}")
-            self._resign("another is master")
+            self._resign()
         elif self.role is Role.MASTER:
             self.control, self._version = event.control, event.version
-            self._confirmed, self._asking = self._confirmed + self._asking, list[int]()
+            while self._fresh and self._fresh[0][1] < event.number and self._has_all:
+                self._note(12, "the store still says this epoch")
+                self._answer(self._fresh.popleft()[0], Reply.DONE, self.commit)
 
     def _on_changed(self, event: w.Changed) -> None:
         if self._asked is None or self._asked[0] != event.number:
@@ -231,14 +233,16 @@ class Replica:
             else:
                 self._keep_checkpoint(control)
 
+    def _ask_store(self, control: Control | None = None, operator: int = 0) -> int:
+        self._number += 1
+        self._asked = self._number, control, operator
+        return self._number
+
     def _read_store(self) -> None:
-        self._asked = next(self._numbers), None, 0
-        self._asking, self._fresh = self._fresh, []
-        self.effects.append(w.ReadStore(self._asked[0]))
+        self.effects.append(w.ReadStore(self._ask_store()))
 
     def _change_store(self, control: Control, put: Slice | None = None, operator: int = 0) -> None:
-        self._asked = next(self._numbers), control, operator
-        self.effects.append(w.ChangeStore(self._asked[0], self._version, control, put))
+        self.effects.append(w.ChangeStore(self._ask_store(control, operator), self._version, control, put))
 
     # ---- slave ----
 
@@ -254,8 +258,7 @@ class Replica:
 
     def _send_ack(self, to: str, is_beat: bool = False) -> None:
         """Rule 4: what is synced and verified in this epoch. Without an epoch nothing is."""
-        durable = min(self.wal.durable, self.wal.end) if self.epoch else 0
-        end = self.wal.end if self.epoch else 0
+        durable, end = (self.wal.durable, self.wal.end) if self.epoch else (0, 0)
         marks = self.marks
         ack = w.Ack(self.epoch, durable, end, marks.incarnation, marks.promise, self._life, self.is_full, is_beat)
         self.effects.append(w.Send(to, ack))
@@ -270,7 +273,7 @@ class Replica:
                 self._send_ack(peer)  # names the promise, so that the master makes another switch (rule 7)
             return
         if self.role is Role.MASTER and beat.epoch > self.epoch:
-            self._resign("succeeded")
+            self._resign(Reply.DONE)
         if self.role is Role.MASTER:
             return
         self._heard = self._now
@@ -291,13 +294,10 @@ class Replica:
         elif beat.earliest > self.wal.end:
             self._be_behind(peer)
         else:
-            self._go_by(beat)
-
-    def _go_by(self, beat: w.Beat) -> None:
-        self._show(beat.commit)
-        if beat.earliest > self.wal.earliest and beat.earliest <= self.commit:
-            self.effects.append(w.Trim(beat.earliest))
-        self._keep_checkpoint(beat.control)
+            self._show(beat.commit)
+            if self.wal.earliest < beat.earliest <= self.commit:
+                self.effects.append(w.Trim(beat.earliest))
+            self._keep_checkpoint(beat.control)
 
     def _show(self, commit: int) -> None:
         """A slave's readers get what is committed, verified and synced here (rule 12)."""
@@ -392,11 +392,8 @@ class Replica:
     # ---- candidate ----
 
     def _patient_until(self) -> float:
-        mine = self._offsets.get(self.me, 0)
-        ahead = [
-            name for name, offset in self._offsets.items()
-            if name not in (self.me, self.master) and (offset > mine or (offset == mine and name < self.me))
-        ]  # fmt: skip
+        mine = -self._offsets.get(self.me, 0), self.me
+        ahead = [name for name, at in self._offsets.items() if name != self.master and (-at, name) < mine]
         return self._heard + self._settings.suspect * self._patience + RANK_S * len(ahead)
 
     def _stand(self, why: str) -> None:
@@ -435,12 +432,9 @@ class Replica:
         """Rule 6, second part: cut from the first record that differs from a slice, append the slices, sync."""
         self.switches += 1
         self._note(6, f"epoch {self.control.epoch} is mine")
-        cut = self.wal.end
-        for part, data in zip(self.control.slices, self._inherited, strict=True):
-            same = self.wal.same(part.start, data)
-            if same < part.end and same < cut:
-                cut = same
-                break
+        slices = zip(self.control.slices, self._inherited, strict=True)
+        sames = ((self.wal.same(part.start, data), min(part.end, self.wal.end)) for part, data in slices)
+        cut = next((same for same, end in sames if same < end), self.wal.end)
         if cut < self.wal.end:
             self._note(6, f"cut from {self.wal.end} to {cut}: the cache has other records")
             self._await(w.Truncated(), self._inherit)
@@ -493,7 +487,7 @@ class Replica:
             return
         if ack.promise > self.epoch:
             self._note(7, f"{name} promised {ack.promise}: another switch")
-            self._resign("a larger epoch was promised")
+            self._resign()
             self._stand("a larger promise")
             return
         peer = self._peer(name)
@@ -535,11 +529,6 @@ class Replica:
         if self._asked is None and self._now >= self._again:
             self._consult(control)
         self._pend(control)
-        if self._confirmed and self.commit >= self.start:
-            for ticket in self._confirmed:
-                self._note(12, "the store still says this epoch")
-                self._answer(ticket, Reply.DONE, self.commit)
-            self._confirmed = []
 
     def _raise(self, commit: int) -> None:
         commit = min(commit, self.wal.durable)
@@ -547,14 +536,12 @@ class Replica:
             self._note(5, f"{commit} is committed")
             self.commit = commit
             self.effects.append(w.Commit(commit))
-        while self._queue and self._queue[0][0] <= self.commit:
-            one = heapq.heappop(self._queue)[2]
-            if not one.is_answered:
-                one.is_answered = True
-                is_cached = one.reply is Reply.WRITTEN and one.end > self._acked
-                self._answer(one.ticket, Reply.CACHED if is_cached else one.reply, one.start)
-        while self._ages and self._ages[0].is_answered:
-            self._ages.popleft()
+        while self._queue and self._queue[0].end <= self.commit:
+            self._tell_committed(self._queue.popleft())
+
+    def _tell_committed(self, one: w.Waiting) -> None:
+        is_cached = one.reply is Reply.WRITTEN and one.end > self._acked
+        self._answer(one.ticket, Reply.CACHED if is_cached else one.reply, one.start)
 
     def _ship(self) -> None:
         for name in self._members():
@@ -603,35 +590,36 @@ class Replica:
             self._answer(ticket, Reply.FULL)
 
     def _wait(self, ticket: int, start: int, end: int, reply: Reply) -> None:
-        one = w.Waiting(ticket, start, end, self._now, reply)
-        heapq.heappush(self._queue, (end, next(self._numbers), one))
-        self._ages.append(one)
+        """An id that was found, and is not committed, waits behind what waits already: so does its commit."""
+        last = self._queue[-1].end if self._queue else end
+        if end <= self.commit:
+            self._tell_committed(w.Waiting(ticket, start, end, self._now, reply))
+        else:
+            self._queue.append(w.Waiting(ticket, start, max(end, last), self._now, reply))
 
     def _pend(self, control: Control) -> None:
         """S5: who has waited for `sync_timeout` and cannot be cached, or twice as long, is told PENDING."""
-        timeout = control.settings.sync_timeout
-        if not self._ages or self._now - self._ages[0].at < timeout:
-            return
-        can_wait = self._room(control) is not None or (self._asked is not None and self._asked[1] is not None)
-        while self._ages and self._now - self._ages[0].at >= (2 if can_wait else 1) * timeout:
-            one = self._ages.popleft()
-            if not one.is_answered:
-                one.is_answered = True
+        if self._is_late():
+            can_wait = (self._asked is not None and self._asked[1] is not None) or self._room(control) is not None
+            while self._is_late(2 if can_wait else 1):
+                one = self._queue.popleft()
                 self.pending += 1
                 self._answer(one.ticket, Reply.PENDING, one.start)
 
+    def _is_late(self, times: int = 1) -> bool:
+        return bool(self._queue) and self._now - self._queue[0].at >= times * self._settings.sync_timeout
+
     def _on_fresh(self, event: w.Fresh) -> None:
-        self._fresh.append(event.ticket)
+        self._fresh.append((event.ticket, self._number))
 
     # ---- master: the store ----
 
     def _consult(self, control: Control) -> None:
         """One request at a time; what is urgent goes first."""
-        if not self._version or self._fresh:
+        if not self._version or (self._fresh and self._has_all):
             self._read_store()
             return
-        is_late = self._ages and self._now - self._ages[0].at >= control.settings.sync_timeout
-        if is_late and (room := self._room(control)) is not None:
+        if self._is_late() and (room := self._room(control)) is not None:
             self._note(5, f"slice {room.start}..{room.end} goes to the cache")
             self._change_store(replace(control, slices=(*control.slices, room)), room)
             return
@@ -661,15 +649,13 @@ class Replica:
 
     def _shrink(self, control: Control) -> Control | None:
         """Rule 9: at any time, never below `min_insync`."""
-        for name in sorted(control.pending):
-            if why := self._lags(name, control):
-                self._note(9, f"{name} does not enter the in-sync set: {why}")
-                return replace(control, pending=control.pending - {name})
+        may_leave = {*control.pending, *(control.in_sync if len(control.in_sync) > control.settings.min_insync else ())}
         for name in self._members():
-            why = self._lags(name, control) if name in control.in_sync else ""
-            if why and len(control.in_sync) > control.settings.min_insync:
-                self._note(9, f"{name} leaves the in-sync set: {why}")
-                return replace(control, in_sync=control.in_sync_without(name))
+            if name in may_leave and (why := self._lags(name, control)):
+                self._note(
+                    9, f"{name} {'leaves' if name in control.in_sync else 'does not enter'} the in-sync set: {why}"
+                )
+                return replace(control, in_sync=control.in_sync_without(name), pending=control.pending - {name})
         return None
 
     def _raise_checkpoint(self, control: Control) -> Control | None:
@@ -729,8 +715,8 @@ class Replica:
     def _successor(self) -> str | None:
         control = self.control
         able = [
-            name for name, incarnation in control.in_sync.items()
-            if name != self.me and self._peer(name).incarnation == incarnation and not self._lags(name, control)
+            name for name in self._members()
+            if control.in_sync.get(name) == self._peer(name).incarnation and not self._lags(name, control)
         ]  # fmt: skip
         return max(able, key=lambda name: (self._peer(name).acked, name), default=None)
 

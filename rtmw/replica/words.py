@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, Protocol, get_args
@@ -438,8 +438,7 @@ class Peer:
         return self.wanted is None or self.took <= lag
 
 
-@dataclass(slots=True)
-class Waiting:
+class Waiting(NamedTuple):
     """A request whose batch is in the log and not committed: an entry of the batch sync queue (S2)."""
 
     ticket: int
@@ -447,7 +446,6 @@ class Waiting:
     end: int
     at: float
     reply: Reply
-    is_answered: bool = field(default=False)
 
 
 # ---- what is told of a replica ----

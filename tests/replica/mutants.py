@@ -35,7 +35,7 @@ MUTANTS: Final = {
         "cut = w.common_end(mine, beat.table) if mine else self.wal.end", "cut = min(self.wal.end, beat.end)"
     ),
     "4: an acknowledgement is of what is synced": rule(
-        "durable = min(self.wal.durable, self.wal.end) if self.epoch else 0", "durable = self.wal.end"
+        "durable, end = (self.wal.durable, self.wal.end) if self.epoch else (0, 0)", "durable = end = self.wal.end"
     ),
     "5: all of the in-sync set acknowledge": rule(
         "acked = min([self.wal.durable, *(self._peer(name).acked for name in needed)])",
@@ -46,7 +46,7 @@ MUTANTS: Final = {
         "start, settings = self.wal.whole(control.cached, 60), control.settings",
     ),
     "6: a candidate cuts what differs from the cache": rule(
-        "            if same < part.end and same < cut:\n", "            if same < 0:\n"
+        "for same, end in sames if same < end)", "for same, end in sames if same < 0)"
     ),
     "6: a candidate appends what the cache has": rule(
         "                if rest and not self.wal.append_raw(rest):",
@@ -63,11 +63,11 @@ MUTANTS: Final = {
         "least = max(self.commit, self.start, control.checkpoint)", "least = 0"
     ),
     "9: the in-sync set stays at min_insync": rule(
-        "            if why and len(control.in_sync) > control.settings.min_insync:\n", "            if why:\n"
+        "(control.in_sync if len(control.in_sync) > control.settings.min_insync else ())", "control.in_sync"
     ),
     "9: who lags leaves": rule(
-        "            if why and len(control.in_sync) > control.settings.min_insync:\n",
-        "            if why and not control:\n",
+        "            if name in may_leave and (why := self._lags(name, control)):\n",
+        "            if name not in self.peers and (why := self._lags(name, control)):\n",
     ),
     "10: the checkpoint is the minimum over the in-sync set": rule(
         "checkpoint = min([self.wal.durable, *others])", "checkpoint = self.wal.durable"
@@ -87,10 +87,11 @@ MUTANTS: Final = {
         "        elif event.since < self.wal.floor:\n", "        elif event.since < 0:\n"
     ),
     "12: the store is asked before a fresh reader is answered": rule(
-        "        self._fresh.append(event.ticket)\n", "        self._confirmed.append(event.ticket)\n"
+        "        self._fresh.append((event.ticket, self._number))\n",
+        "        self._answer(event.ticket, Reply.DONE, self.commit)\n",
     ),
     "12: a fresh reader waits for a commit in this epoch": rule(
-        "if self._confirmed and self.commit >= self.start:", "if self._confirmed:"
+        "return self.commit >= self.start", "return True"
     ),
     "12: a slave shows what is committed": rule(
         "commit := min(self._final, self.wal.durable)", "commit := self.wal.durable"
