@@ -64,11 +64,9 @@ class Nodes(Protocol):
 
     def send(self, log: Member, to: str, message: w.Message) -> None:
         """Lost, if there is no session with the node of that member."""
-        ...
 
     def ship(self, log: Member, to: str) -> None:
         """There is something for it: `Member.part` is called until it gives nothing more."""
-        ...
 
     async def copy(self, log: Member, to: str) -> bool:
         """The log of that member, in place of this one. False: it did not come. Raises LogError, OSError."""
@@ -132,7 +130,6 @@ class Member:
         self.copying = ""
         """How far that is, or what it waits for."""
         self._store, self._nodes = store, nodes
-        self._version = 0
         self._events, self._held = deque[w.Event](), deque[w.Event]()
         self._tried = asyncio.Event()
         self._is_busy = self._syncs = False
@@ -147,10 +144,10 @@ class Member:
         self._listeners = dict[int, Callable[[], None]]()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = math.inf
-        self._durable, self._role, self._full = 0, Role.SLAVE, False
+        self._durable, self._role = 0, Role.SLAVE
         self._checkpoint = (-1, 0.0)
         """What it is, and since when."""
-        self._work: asyncio.Task[None] | None = None
+        self._at_disk = asyncio.Lock()
         self._tasks = set[asyncio.Task[None]]()
 
     def _open(self) -> LogWal:
@@ -199,13 +196,11 @@ class Member:
         self._tried.set()
         if self._timer is not None:
             self._timer.cancel()
-        if self._work is not None:  # a thread that is at the disk cannot be cancelled
-            await asyncio.wait([self._work])
-        self.is_open = False
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        async with self._at_disk:  # a thread that is there cannot be cancelled
+            self.is_open, tasks = False, list(self._tasks)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
         for ticket in list(self._asks):
             self._answer(w.Answer(ticket, w.Reply.MOVED))
         for call in list(self._listeners.values()):  # a reader looks again, and is told that there is no such log here
@@ -292,12 +287,10 @@ class Member:
 
     def lost(self, node: str) -> None:
         """There is no session with this node, or its host refuses one."""
-        for member in self._others(node):
-            self._shipping.pop(member, None)
-            self.step(w.Lost(member))
-
-    def _others(self, node: str) -> list[str]:
-        return [one for one in self.replica.control.members or self._marks.others if node_of(one) == node]
+        for member in self.replica.control.members or self._marks.others:
+            if node_of(member) == node:
+                self._shipping.pop(member, None)
+                self.step(w.Lost(member))
 
     def part(self, to: str) -> w.Batches | None:
         """The next batches for another member. None: there is nothing more for now."""
@@ -310,7 +303,7 @@ class Member:
             self.step(w.Rotten(str(error)))
             return None
         except LogError:  # trimmed meanwhile: heartbeats say from where on it is there
-            data = None
+            return None
         if data is None:
             return None
         self._shipping[to] = ship._replace(start=ship.start + len(data))
@@ -360,8 +353,7 @@ class Member:
             self._held.append(event)
             asyncio.get_running_loop().call_later(_ROOM_S, self._rung)
         except LogFailed as error:
-            self._carry_out(self.replica.step(w.Failed(str(error)), CLOCK.monotonic()))
-            self.failed = error
+            self._fail(error)
         except LogDamaged as error:
             self._events.append(w.Rotten(str(error)))
         except (ValueError, RtmwError) as error:  # of a peer or a guest that is not as it should be
@@ -423,8 +415,7 @@ class Member:
         try:
             self.wal.check()
         except LogFailed as error:
-            self.step(w.Failed(str(error)))
-            self.failed = error
+            self._fail(error)
             return
         held, self._held = self._held, deque[w.Event]()
         if self.wal.durable > self._durable:
@@ -508,24 +499,24 @@ class Member:
         self._in_thread(partial(self.wal.truncate, effect.end), w.Truncated(), closes=True)
 
     def _in_thread(self, work: Callable[[], None], then: w.Event, *, closes: bool = False) -> None:
-        """One after the other, so that marks are kept in their order."""
         self.is_open = self.is_open and not closes
-        self._work = self._start(self._worked(self._work, work, then, closes))
+        self._start(self._worked(work, then, closes))
 
-    async def _worked(
-        self, before: asyncio.Task[None] | None, work: Callable[[], None], then: w.Event, closes: bool
-    ) -> None:
-        if before is not None:
-            await asyncio.wait([before])
-        try:
-            await asyncio.to_thread(work)
-        except (OSError, LogError) as error:
-            self.step(w.Failed(str(error)))
-            self.failed = error
-            return
+    async def _worked(self, work: Callable[[], None], then: w.Event, closes: bool) -> None:
+        """One after the other, so that marks are kept in their order."""
+        async with self._at_disk:
+            try:
+                await asyncio.to_thread(work)
+            except (OSError, LogError) as error:
+                self._fail(error)
+                return
         if closes:
             self.opened()
         self.step(then)
+
+    def _fail(self, error: Exception) -> None:
+        self.failed = error
+        self._carry_out(self.replica.step(w.Failed(str(error)), CLOCK.monotonic()))
 
     def opened(self) -> None:
         """The log was cut, or copied anew: it is open again. What waited for room is asked again, or comes again."""
@@ -574,19 +565,12 @@ class Member:
         """Says once that this copy is none of them."""
         was, self.stray = self.stray, ""
         if self.me not in members:
-            twin = next(
-                (
-                    f": it is that of node {node_of(one)}, whose data was copied"
-                    for one in members
-                    if one.endswith(self.identity.copy.hex())
-                ),
-                "",
-            )
-            self.stray = f"the copy of {self.node} is no member of the log{twin}"
+            twins = [node_of(one) for one in members if one.endswith(self.identity.copy.hex())]
+            whose = f": it is that of node {twins[0]}, whose data was copied" if twins else ""
+            self.stray = f"the copy of {self.node} is no member of the log{whose}"
         if self.stray and not was:
-            log.error(
-                "log %s: %s; `rtmw log members %s add %s` gives it another", self.name, self.stray, self.name, self.node
-            )
+            advice = f"`rtmw log members {self.name} add {self.node}` gives it another"
+            log.error("log %s: %s; %s", self.name, self.stray, advice)
 
     def _control(self, version: int, state: bytes) -> w.Control:
         """Raises ValueError."""
