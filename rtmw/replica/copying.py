@@ -22,13 +22,14 @@ import json
 import logging
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from rtmw.errors import LogDamaged, LogError, LogFull, SessionError
 from rtmw.log import Folder
 from rtmw.log.copied import Copied, Copy, CopyFile, copy_files, make_room, set_aside
 from rtmw.net.session import Code, Session, Stream
-from rtmw.replica.wal import SEGMENT, LogWal
+from rtmw.replica.member import Member
+from rtmw.replica.wal import SEGMENT
 from rtmw.replica.wire import COPY
 from rtmw.replica.words import Role
 from rtmw.text.units import size
@@ -44,21 +45,6 @@ _LONGEST: Final = 16 << 20
 _AGAIN_S: Final = 1.0
 T = TypeVar("T")
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-
-
-class _Member(Protocol):
-    """A member of a log, as far as it is copied (member.py)."""
-
-    name: str
-    uuid: bytes
-    description: bytes
-    wal: LogWal
-    committed: int
-    is_open: bool
-    failed: Exception | None
-    copying: str
-
-    def opened(self) -> None: ...
 
 
 class _Words:
@@ -102,7 +88,7 @@ async def _in_thread(work: Callable[..., T], *arguments: Any) -> T:
 # ---- at the master ----
 
 
-async def serve(stream: Stream, members: Mapping[bytes, Any]) -> None:
+async def serve(stream: Stream, members: Mapping[bytes, Member]) -> None:
     """Gives what is asked for. ValueError: it is no question. SessionError: the stream or the session is over."""
     words = _Words(stream)
     stream.accept()
@@ -138,7 +124,7 @@ async def _send(stream: Stream, folder: Folder, name: str, part: range) -> None:
 # ---- at the member ----
 
 
-async def refetch(member: _Member, session: Session) -> bool:
+async def refetch(member: Member, session: Session) -> bool:
     """The log of the member is set aside, and is that of its master when this returns True. False: it is empty, and
     another try goes on. LogError, OSError: that of this node cannot be changed, and the member has failed."""
     member.committed = 0
@@ -162,7 +148,7 @@ async def refetch(member: _Member, session: Session) -> bool:
         member.copying = ""
 
 
-async def _copied(member: _Member, session: Session) -> bool:
+async def _copied(member: Member, session: Session) -> bool:
     stream = session.open(COPY, priority=_PRIORITY)
     try:
         words = _Words(stream)
@@ -201,25 +187,28 @@ async def _written(copy: Copy, file: CopyFile, at: int, data: bytes) -> None:
         await _in_thread(copy.write, file, at, data)
 
 
-async def _replaced(member: _Member, work: Callable[[], Any]) -> None:
+async def _replaced(member: Member, work: Callable[[], Any]) -> None:
     """The log is closed meanwhile, and open again in any case; if it is not, the member has failed."""
-    member.is_open = False
-    fault: Exception | None = None
+
+    def replaced() -> None:
+        wal.close()
+        try:
+            work()
+        finally:
+            try:
+                wal.open()
+            except LogFull:
+                if not make_room(wal.path):
+                    raise
+                wal.open()
+            is_open.append(True)
+
+    member.is_open, wal, is_open = False, member.wal, list[bool]()
     try:
-        await _in_thread(member.wal.close)
-        try:
-            await _in_thread(work)
-        except (OSError, LogError) as error:
-            fault = error
-        try:
-            await _in_thread(member.wal.open)
-        except LogFull:
-            if not await _in_thread(make_room, member.wal.path):
-                raise
-            await _in_thread(member.wal.open)
+        await _in_thread(replaced)
     except (OSError, LogError) as error:
-        member.failed = error
+        member.failed = member.failed if is_open else error
         raise
-    member.opened()
-    if fault is not None:
-        raise fault
+    finally:
+        if is_open:
+            member.opened()

@@ -60,8 +60,8 @@ class Replica:
         self._orders = deque[w.Members]()
         self.peers = dict[str, Peer]()
         self._acked, self._raised = 0, 0.0
-        self._queue = deque[w.Waiting]()
-        """The batch sync queue (S2), by age; the ends rise, too."""
+        self._queue, self._pended = deque[w.Waiting](), deque[w.Waiting]()
+        """The batch sync queue (S2), by age; the ends rise, too. `_pended`: those that were told PENDING."""
         self._fresh = deque[tuple[int, int]]()
         """Tickets of fresh readers, and the number of the last request of the store when they came."""
         self._move: tuple[str, float, int] | None = None
@@ -99,12 +99,12 @@ class Replica:
 
     def status(self, control: Control | None = None) -> w.Status:
         control = control or self.control
-        oldest = self._queue[0].at if self._queue else self._now
+        first = self._pended or self._queue
         return w.Status(
             self.role, self.epoch, self.master, frozenset(control.in_sync),
-            max(self.marks.checkpoint, control.checkpoint), self.commit, control.members, len(self._queue),
-            self._now - oldest, sum(one.end - one.start for one in control.slices),
-            self.pending, self.switches,
+            max(self.marks.checkpoint, control.checkpoint), self.commit, control.members,
+            len(self._pended) + len(self._queue), self._now - first[0].at if first else 0.0,
+            sum(one.end - one.start for one in control.slices), self.pending, self.switches,
         )  # fmt: skip
 
     # ---- what all roles share ----
@@ -176,7 +176,7 @@ class Replica:
             self._answer(ticket, Reply.MOVED)
         if self._move is not None:
             self._answer(self._move[2], move)
-        for kept in (self._queue, self.peers, self._fresh, self._orders):
+        for kept in (self._queue, self._pended, self.peers, self._fresh, self._orders):
             kept.clear()
         self._unalign()
         self.role, self.master, self._move, self._asked, self._then = Role.SLAVE, "", None, None, None
@@ -538,6 +538,8 @@ class Replica:
             self.effects.append(w.Commit(commit))
         while self._queue and self._queue[0].end <= self.commit:
             self._tell_committed(self._queue.popleft())
+        while self._pended and self._pended[0].end <= self.commit:
+            self._pended.popleft()
 
     def _tell_committed(self, one: w.Waiting) -> None:
         is_cached = one.reply is Reply.WRITTEN and one.end > self._acked
@@ -603,6 +605,7 @@ class Replica:
             can_wait = (self._asked is not None and self._asked[1] is not None) or self._room(control) is not None
             while self._is_late(2 if can_wait else 1):
                 one = self._queue.popleft()
+                self._pended.append(one)
                 self.pending += 1
                 self._answer(one.ticket, Reply.PENDING, one.start)
 

@@ -12,7 +12,7 @@ import json
 import os
 import struct
 from collections import OrderedDict
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from rtmw.checksum import crc32
 from rtmw.disk import DISK, Disk
 from rtmw.durable_log.log import ABANDONED_S
 from rtmw.errors import LogError, LogFull
-from rtmw.log import FENCED, HELD, KEEP_ALL, Folder, Holder, Reader, Writer, bases, cursor_names, pack_labels
+from rtmw.log import FENCED, HELD, KEEP_ALL, Folder, Reader, bases, cursor_names, pack_labels
 from rtmw.log import _log as core
 from rtmw.replica.requests import Batch
 from rtmw.replica.words import Found, Kind, Marks, Table
@@ -36,55 +36,47 @@ _LENGTH, _ALIGN = 32, 8
 class LogWal:
     """The thread of a loop. `path`: the folder; a log with this uuid and description is made if there is none."""
 
-    def __init__(self, path: Path, uuid: bytes, description: bytes, base: int = 0) -> None:
+    def __init__(self, path: Path, uuid: bytes, description: bytes) -> None:
         """LogError and its kind: it is another log, or damaged."""
         self.path, self.uuid, self.description = path, uuid, description
         self._eventfd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         try:
-            self.open(base)
+            self.open()
         except BaseException:
             self.forget()
             raise
 
-    def open(self, base: int = 0) -> None:
+    def open(self) -> None:
         """Recovers it. In any thread, while nobody else is in here."""
-        folder = self.folder = _open_folder(self.path, self.uuid, self.description, base)
-        try:
-            self._holder: Holder = folder.hold()
-            self._writer: Writer = folder.writer(SEGMENT, WINDOW, KEEP_ALL, is_service=True)
-            self._writer.add_eventfd(self._eventfd)
+        with ExitStack() as opened:
+            folder = self.folder = opened.enter_context(_open_folder(self.path, self.uuid, self.description))
+            opened.enter_context(folder.hold())
+            writer = self._writer = folder.writer(SEGMENT, WINDOW, KEEP_ALL, is_service=True)
+            opened.callback(writer.close)
+            writer.add_eventfd(self._eventfd)
+            opened.callback(writer.remove_eventfd, self._eventfd)
             self._readers = OrderedDict[int, Reader]()
-            self.end = self._writer.next
+            opened.callback(self._forget)
+            self.end = writer.next
             self.earliest = folder.bounds()[0]
             starts = folder.epochs(self.end)
-        except BaseException:
-            self.close()
-            raise
-        ends = [start for _, start in starts[1:]] + [self.end]
-        self._table = [(epoch, end) for (epoch, _), end in zip(starts, ends, strict=False)]
-        self._epoch = self._writer.last_epoch
-        self._whole = (0, 0, 0)
-        self.floor = self._floor()
+            ends = [start for _, start in starts[1:]] + [self.end]
+            self._table = [(epoch, end) for (epoch, _), end in zip(starts, ends, strict=False)]
+            self._epoch = writer.last_epoch
+            self._whole = (0, 0, 0)
+            self.floor = writer.find_id(pack_labels(None, 0) or b"")[1]
+            self._opened = opened.pop_all()
 
     def close(self) -> None:
         """What was appended is durable, unless LogFailed is raised. In any thread. Idempotent."""
-        self._forget()
-        try:
-            if (writer := getattr(self, "_writer", None)) is not None:
-                writer.remove_eventfd(self._eventfd)
-                writer.close()
-        finally:
-            if (holder := getattr(self, "_holder", None)) is not None:
-                holder.close()
-            self.folder.close()
+        self._opened.close()
 
     def truncate(self, end: int) -> None:
         """The log ends there, durably. In any thread, while nobody else is in here."""
         self._forget()
         self._writer.close()
         self.folder.truncate(end)
-        self._holder.close()
-        self.folder.close()
+        self.close()
         self.open()
 
     def watch(self) -> int:
@@ -97,9 +89,8 @@ class LogWal:
         self._eventfd = -1
 
     def _forget(self) -> None:
-        for reader in getattr(self, "_readers", {}).values():
-            reader.close()
-        self._readers = OrderedDict[int, Reader]()
+        while self._readers:
+            self._readers.popitem()[1].close()
 
     # ---- what the protocol asks (words.Wal) ----
 
@@ -163,9 +154,8 @@ class LogWal:
         if found is None:
             return None
         start, end, number = found
-        return Found(
-            Kind(number), start, end, number == kind.value and not isinstance(data, bytes) and self._is_same(data)
-        )
+        is_same = number == kind.value and not isinstance(data, bytes) and self._is_same(data)
+        return Found(Kind(number), start, end, is_same)
 
     def _is_same(self, data: Batch) -> bool:
         """Has the batch with this id this content? An append of the same one appends nothing."""
@@ -174,9 +164,6 @@ class LogWal:
         except LogError:
             return False
         return True
-
-    def _floor(self) -> int:
-        return self._writer.find_id(pack_labels(None, 0) or b"")[1]
 
     def epochs(self) -> Table:
         return tuple(self._table)
@@ -275,13 +262,13 @@ class LogWal:
         return found.f_bavail * found.f_frsize >= 2 * SEGMENT
 
 
-def _open_folder(path: Path, uuid: bytes, description: bytes, base: int) -> Folder:
+def _open_folder(path: Path, uuid: bytes, description: bytes) -> Folder:
     DISK.make_folders(path)
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         found = core.identify(str(path), descriptor)
         if found is None:
-            core.create(str(path), descriptor, uuid, min(core.SEGMENT_FIRST, SEGMENT), description, True, base)
+            core.create(str(path), descriptor, uuid, min(core.SEGMENT_FIRST, SEGMENT), description, True, 0)
             found = uuid, description, True
         if found != (uuid, description, True):
             raise LogError(

@@ -1,20 +1,4 @@
-"""The settings of a node that serves replicated logs: `[log]` and `[control]`; `[[allow]]` is read with them.
-
-[log]
-listen = "10.0.0.7:7501"           # keys, revoked, connect, listen and insecure as [link] has them (rtmw.net.security)
-connect = ["b.plant:7501", "c.plant:7501"]
-min_insync = 2                     # members that keep each record, at least
-sync_timeout = "0.5s"              # a record that a member has not acknowledged for so long goes to the store
-lag = "2s"                         # a member that is so far behind leaves the in-sync set
-suspect = "1s"                     # a master of which nothing is heard for so long is replaced
-
-[control]
-store = "sqlite:control.db"        # a file that the nodes of one host share; from the folder of this file on
-store = ["https://a:2379"]         # instead: endpoints of one cluster of etcd
-ca = "ca.pem"                      # who signs the certificates of etcd; default: the authorities of this host
-cert = "node.pem"                  # the certificate of this node for etcd
-key = "node.key"
-"""
+"""The settings of a node that serves replicated logs: `[log]` and `[control]`; `[[allow]]` is read with them."""
 
 from __future__ import annotations
 
