@@ -23,7 +23,7 @@ from rtmw.domain import NO_DOMAIN, Domain
 from rtmw.errors import LogError, SessionError
 from rtmw.net.security.names import is_own_user, is_user
 from rtmw.net.session import Code, Hello, Session, Stream, Terms
-from rtmw.net.session.peers import Network, Peers, network_of
+from rtmw.net.session.peers import Peers, network_of
 from rtmw.observe.services import LOGS_TOPIC, pack_logs
 from rtmw.publisher import OwnPublisher
 from rtmw.replica import copying, operating, wire
@@ -58,9 +58,6 @@ class _Link:
         self.batches.on_room = self._ship
         self._ships = deque[tuple[Member, str]]()
 
-    def send(self, member: Member, message: w.Message) -> None:
-        self._put(self.messages, member, message)
-
     def ship(self, member: Member, to: str) -> None:
         if (member, to) not in self._ships:
             self._ships.append((member, to))
@@ -73,9 +70,9 @@ class _Link:
             part = member.part(to)
             if part is not None:
                 self._ships.append((member, to))
-                self._put(self.batches, member, part)
+                self.put(self.batches, member, part)
 
-    def _put(self, stream: Stream, member: Member, message: w.Message) -> None:
+    def put(self, stream: Stream, member: Member, message: w.Message) -> None:
         try:
             stream.put(wire.pack(member.uuid, member.identity.copy, message))
         except SessionError:  # it is over, as `messages` and `batches` say to who reads them
@@ -97,7 +94,7 @@ class Server:
         self.operating = operating.Operating(self)
         hello = Hello(uuid4(), CLOCK.wall_ns(), capabilities=frozenset({f"{wire.SPEAKS}{wire.VERSION}"}))
         terms = Terms(stream_credit=_ON_THE_WAY, send_buffer=_ON_THE_WAY, ack_delay=r.ACK_DELAY_S)
-        self.peers = Peers(node, _network(settings, node), hello, terms, self._run)
+        self.peers = Peers(node, network_of(settings.link, settings.rules, node), hello, terms, self._run)
         self.peers.guest = self._guest
         self.guests = Guests(self.members, self.peers.rights, node)
         self._board: OwnPublisher | None = None
@@ -162,7 +159,7 @@ class Server:
         """Rules, keys, places to connect to, and what new logs have; the store needs a new start. Raises KeysError."""
         if settings.control != self._settings.control:
             log.warning("another [control] takes effect when the node is started again")
-        self.peers.obey(_network(settings, self.node))
+        self.peers.obey(network_of(settings.link, settings.rules, self.node))
         self._settings = settings
 
     # ---- logs ----
@@ -211,7 +208,7 @@ class Server:
 
     def send(self, log: Member, to: str, message: w.Message) -> None:
         if (link := self._links.get(wire.node_of(to))) is not None:
-            link.send(log, message)
+            link.put(link.messages, log, message)
 
     def ship(self, log: Member, to: str) -> None:
         if (link := self._links.get(wire.node_of(to))) is not None:
@@ -341,7 +338,3 @@ class Server:
     def _may_not_operate(self, session: Session) -> str | None:
         why = self._may_not_serve(session)
         return why and f'{session.name} may not operate logs: {why}; give it serve = ["log"]'
-
-
-def _network(settings: LogSettings, node: str) -> Network:
-    return network_of(settings.link, settings.rules, node)

@@ -102,10 +102,6 @@ def _batches(body: bytes) -> w.Batches:
     return w.Batches(epoch, position, memoryview(body)[_BATCHES.size :], commit)  # without a copy
 
 
-def _take_over(body: bytes) -> w.TakeOver:
-    return w.TakeOver(_number(*_EPOCH.unpack(body)))
-
-
 def _beat(body: bytes) -> w.Beat:
     told = json.loads(body)
     life, turns = map(_number, told["life"])
@@ -120,7 +116,7 @@ _READ: Final[dict[int, Callable[[bytes], w.Message]]] = {
     _BEAT: _beat,
     _BATCH: _batches,
     _ACKED: _ack,
-    _TAKE_OVER: _take_over,
+    _TAKE_OVER: lambda body: w.TakeOver(_number(*_EPOCH.unpack(body))),
 }
 
 
@@ -162,11 +158,10 @@ def control_as_json(control: w.Control) -> dict[str, Any]:
 
 def control_of_json(told: Any) -> w.Control:
     """Raises ValueError, TypeError, KeyError, AttributeError."""
-    members = frozenset(map(_member, told["members"]))
-    in_sync, pending = _offsets(told["in_sync"]), frozenset(map(_member, told["pending"]))
+    members, pending = (frozenset(map(_member, told[key])) for key in ("members", "pending"))
+    in_sync = _offsets(told["in_sync"])
     slices = tuple(w.Slice(_number(start), _number(end)) for start, end in told["slices"])
-    given = {one.name: told["settings"][one.name] for one in fields(w.Settings)}
-    settings = w.Settings(**given)
+    settings = w.Settings(**{one.name: told["settings"][one.name] for one in fields(w.Settings)})
     check_settings(settings, len(members))
     is_run = all(one.start < one.end for one in slices)
     is_run = is_run and all(a.end == b.start for a, b in itertools.pairwise(slices))

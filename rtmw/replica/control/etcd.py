@@ -83,10 +83,9 @@ class EtcdStore(Store):
 
     def _change(self, log: str, version: int, state: bytes, slices: Slices) -> Changed:
         new = [_put(_slice(log, start), data) for start, data in slices.items() if data is not None]
-        before = _slice(log, min(slices)) if slices else f"{_SLICE}{log}0"
-        gone = [_on("request_delete_range", f"{_SLICE}{log}/", before)]
-        if slices:
-            gone.append(_on("request_delete_range", _slice(log, max(slices)) + "/", f"{_SLICE}{log}0"))
+        first, end = f"{_SLICE}{log}/", f"{_SLICE}{log}0"
+        parts = [(first, _slice(log, min(slices))), (_slice(log, max(slices)) + "/", end)] if slices else [(first, end)]
+        gone = [_on("request_delete_range", *part) for part in parts]
         self._look(is_due=bool(new or self.tight))
         done = self._transact(log, version, [_put(_STATE + log, state), *new, *gone])
         if not done.get("succeeded"):
