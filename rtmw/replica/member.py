@@ -492,11 +492,11 @@ class Member:
 
     def _keep(self, effect: w.Keep) -> None:
         self._marks.others = self.replica.control.members or self._marks.others
-        self._in_thread(partial(self._marks.keep, effect.marks), w.Kept(effect.marks))
+        self._in_thread(partial(self._marks.keep, effect.marks), w.Done(effect))
 
     def _truncate(self, effect: w.Truncate) -> None:
         log.warning("log %s: what lies behind %d is cut, up to %d", self.name, effect.end, self.wal.end)
-        self._in_thread(partial(self.wal.truncate, effect.end), w.Truncated(), closes=True)
+        self._in_thread(partial(self.wal.truncate, effect.end), w.Done(effect), closes=True)
 
     def _in_thread(self, work: Callable[[], None], then: w.Event, *, closes: bool = False) -> None:
         self.is_open = self.is_open and not closes

@@ -128,19 +128,17 @@ class Replica:
 
     def _keep(self, marks: Marks, then: Callable[[], None]) -> None:
         self.marks = marks
-        self._await(w.Kept(marks), then)
-        self.effects.append(w.Keep(marks))
+        self._do(w.Keep(marks), then)
 
-    def _await(self, event: w.Event, then: Callable[[], None]) -> None:
-        self._awaited, self._then = event, then
+    def _do(self, effect: w.Effect, then: Callable[[], None]) -> None:
+        self.effects.append(effect)
+        self._awaited, self._then = w.Done(effect), then
 
-    def _on_kept(self, event: w.Kept | w.Truncated | w.Synced) -> None:
+    def _on_done(self, event: w.Done | w.Synced) -> None:
         then = self._then
         if then is not None and event == self._awaited:
             self._then = None
             then()
-
-    _on_truncated = _on_kept
 
     def _unalign(self) -> None:
         """What a master said of its log before this is too old to be cut by: `_life` tells its answers apart."""
@@ -332,8 +330,7 @@ class Replica:
             if cut < self.commit:  # of a deposed master: the same bytes come again
                 self.commit = cut
                 self.effects.append(w.Commit(cut))
-            self._await(w.Truncated(), lambda: self._aligned(peer, beat))
-            self.effects.append(w.Truncate(cut))
+            self._do(w.Truncate(cut), lambda: self._aligned(peer, beat))
         else:
             self._aligned(peer, beat)
 
@@ -348,9 +345,8 @@ class Replica:
         self._be_another("left behind: copied anew", lambda: self._refetch(peer))
 
     def _refetch(self, peer: str) -> None:
-        self._await(w.Refetched(True), lambda: None)
         self.commit = 0
-        self.effects.append(w.Refetch(peer))
+        self._do(w.Refetch(peer), lambda: None)
 
     def _on_refetched(self, event: w.Refetched) -> None:
         self._then, self.role, self._heard = None, Role.SLAVE, self._now
@@ -372,7 +368,7 @@ class Replica:
             self._show(0)  # what was told before it was durable here
             self._send_ack(self.master)
         elif self.role is Role.CANDIDATE and self.wal.durable >= self.wal.end:
-            self._on_kept(w.Synced())
+            self._on_done(w.Synced())
 
     def _on_room(self, _: w.Room) -> None:
         self.is_full = False
@@ -437,8 +433,7 @@ class Replica:
         cut = next((same for same, end in sames if same < end), self.wal.end)
         if cut < self.wal.end:
             self._note(6, f"cut from {self.wal.end} to {cut}: the cache has other records")
-            self._await(w.Truncated(), self._inherit)
-            self.effects.append(w.Truncate(cut))
+            self._do(w.Truncate(cut), self._inherit)
         else:
             self._inherit()
 
@@ -454,7 +449,7 @@ class Replica:
                 self._again = self._now + AGAIN_S
                 return
         if self.wal.durable < self.wal.end:
-            self._await(w.Synced(), self._serve)
+            self._awaited, self._then = w.Synced(), self._serve
         else:
             self._serve()
 

@@ -49,7 +49,11 @@ class LogWal:
     def open(self) -> None:
         """Recovers it. In any thread, while nobody else is in here."""
         with ExitStack() as opened:
-            folder = self.folder = opened.enter_context(_open_folder(self.path, self.uuid, self.description))
+            DISK.make_folders(self.path)
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            folder = self.folder = Folder(str(self.path), descriptor, self.uuid, self.description, True)
+            opened.enter_context(folder)
+            _make(folder)
             opened.enter_context(folder.hold())
             writer = self._writer = folder.writer(SEGMENT, WINDOW, KEEP_ALL, is_service=True)
             opened.callback(writer.close)
@@ -262,24 +266,18 @@ class LogWal:
         return found.f_bavail * found.f_frsize >= 2 * SEGMENT
 
 
-def _open_folder(path: Path, uuid: bytes, description: bytes) -> Folder:
-    DISK.make_folders(path)
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        found = core.identify(str(path), descriptor)
-        if found is None:
-            core.create(str(path), descriptor, uuid, min(core.SEGMENT_FIRST, SEGMENT), description, True, 0)
-            found = uuid, description, True
-        if found != (uuid, description, True):
-            raise LogError(
-                f"{path} is {'a copy of another log' if found[2] else 'a log that is not replicated'}: its uuid is "
-                f"{found[0].hex()}, and this node's copy has {uuid.hex()}; move the folder away, or give the node "
-                "another one as data"
-            )
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return Folder(str(path), descriptor, *found)
+def _make(folder: Folder) -> None:
+    """The log is made, if there is none. LogError: it is another one."""
+    found = core.identify(folder.path, folder.descriptor)
+    if found is None:
+        first = min(core.SEGMENT_FIRST, SEGMENT)
+        core.create(folder.path, folder.descriptor, folder.uuid, first, folder.description, True, 0)
+    elif found != (folder.uuid, folder.description, True):
+        raise LogError(
+            f"{folder.path} is {'a copy of another log' if found[2] else 'a log that is not replicated'}: its uuid is "
+            f"{found[0].hex()}, and this node's copy has {folder.uuid.hex()}; move the folder away, or give the node "
+            "another one as data"
+        )
 
 
 # ---- marks ----
@@ -306,7 +304,6 @@ class MarksFile:
         if not path.exists():
             disk.make_folders(path.parent)
             disk.replace(path, bytes(2 * self.ROOM), 0o600)
-            return
         data = path.read_bytes()
         copies = [copy for at in (0, self.ROOM) if (copy := self._copy(data[at : at + self.ROOM])) is not None]
         if not copies and any(data):

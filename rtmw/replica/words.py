@@ -205,12 +205,10 @@ class Synced(NamedTuple):
     """`Wal.durable` has moved."""
 
 
-class Kept(NamedTuple):
-    marks: Marks
+class Done(NamedTuple):
+    """The disk has what the effect said."""
 
-
-class Truncated(NamedTuple):
-    pass
+    effect: Effect
 
 
 class Refetched(NamedTuple):
@@ -303,7 +301,7 @@ class Tick(NamedTuple):
 Request = Append | Resolve | Fresh | Move | Members
 """What is answered, under its ticket."""
 Event = (
-    Received | Lost | Synced | Kept | Truncated | Refetched | Room | Failed | Rotten | Read | Changed
+    Received | Lost | Synced | Done | Refetched | Room | Failed | Rotten | Read | Changed
     | Request | TrimTo | Tick
 )  # fmt: skip
 
@@ -326,13 +324,13 @@ class Ship(NamedTuple):
 
 
 class Keep(NamedTuple):
-    """Store durably, then tell `Kept`."""
+    """Store durably, then tell `Done`."""
 
     marks: Marks
 
 
 class Truncate(NamedTuple):
-    """Cut the log durably, then tell `Truncated`."""
+    """Cut the log durably, then tell `Done`."""
 
     end: int
 

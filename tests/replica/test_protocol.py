@@ -32,7 +32,7 @@ class Stage:
         for effect in effects:
             self.effects.append(effect)
             if isinstance(effect, w.Keep):
-                self.step(w.Kept(effect.marks))
+                self.step(w.Done(effect))
             elif isinstance(effect, w.Answer):
                 self.answers[effect.ticket] = effect
 

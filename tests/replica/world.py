@@ -285,14 +285,14 @@ class World:
     def _keep(self, node: Node, effect: w.Keep) -> None:
         def kept() -> None:
             node.disk.marks = effect.marks
-            self.step(node, w.Kept(effect.marks))
+            self.step(node, w.Done(effect))
 
         self.later(node, self.random.choice([0.0005, 0.01]), kept)
 
     def _truncate(self, node: Node, effect: w.Truncate) -> None:
         def truncated() -> None:
             node.disk.truncate(effect.end)
-            self.step(node, w.Truncated())
+            self.step(node, w.Done(effect))
 
         self.tell(f"{node.name} truncates {node.disk.end} to {effect.end}")
         self.later(node, self.random.choice([0.002, 0.1]), truncated)
