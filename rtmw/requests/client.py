@@ -294,14 +294,12 @@ class _Line(Line):
             raise CallFailed(text)
         return None if value is None else (value if self._unpacked is None else self._unpacked(value),)
 
-    def answer(self, call: Call) -> Any:
-        """Returns the last value of a call that is over. CallFailed, NoServer, ValueMismatch."""
-        value = self.read(call.outcome)
-        if value is None and call.value is not None:
-            value = self.read(call.value)
+    def earlier(self, call: Call) -> tuple[Any]:
+        """Returns the last value of a call that was ended by a reply without one. CallFailed, ValueMismatch."""
+        value = None if call.value is None else self.read(call.value)
         if value is None:
             raise CallFailed("the handler ended without a value; a stream may be empty, and is got by `stream`")
-        return value[0]
+        return value
 
     def stats(self) -> ClientStats:
         program = self.program if self.look() else ""
@@ -472,7 +470,7 @@ class Client(Closing, Generic[Q, R]):
                 wire.run(line.wait, call, IN_THREAD)
             elif line.calls:
                 line.pass_on()
-            answer: R = line.answer(call)
+            answer: R = (line.read(call.outcome) or line.earlier(call))[0]
             return answer
         except BaseException as error:
             line.leave(call)
@@ -489,7 +487,7 @@ class Client(Closing, Generic[Q, R]):
             line.calls[call.number] = call
             await line.ask(call, value, IN_LOOP)
             await line.wait(call, IN_LOOP)
-            answer: R = line.answer(call)
+            answer: R = (line.read(call.outcome) or line.earlier(call))[0]
             return answer
         except ClosedError:
             raise self.closed_error() from None

@@ -631,9 +631,10 @@ def _serve(of: weakref.ref[Service[Any, Any]], turn: threading.Lock, stopped: th
             return
         if call is not None:
             token = wire.serving.set(call)
-            for _ in service._answer(call, IN_THREAD).__await__():  # it is never suspended
-                pass
-            wire.serving.reset(token)
+            try:
+                service._answer(call, IN_THREAD).send(None)
+            except StopIteration:  # a coroutine of a thread is never suspended
+                wire.serving.reset(token)
         del service, call  # its value is not kept until the next one comes
 
 
