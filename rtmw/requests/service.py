@@ -471,26 +471,45 @@ class Service(Closing, Generic[Q, R]):
 
     # How a call is served, in a thread or in a task.
 
-    async def _answer(self, call: _Call, way: InThread) -> None:
-        """Serve a call, and count how it ends."""
+    def _run(self, call: _Call) -> None:
+        """In a thread: what a handler returns is published at once, if its client has room; all else by a coroutine,
+        which takes longer."""
+        client, token, make = call.client, wire.serving.set(call), self._handler
+        if call.refusal is None and client.has_met and not client.is_full and not client.owed:
+            try:
+                made = self._handler(call.value)
+                if not hasattr(made, "__next__"):
+                    number, call_number = call.key
+                    packed = self._packed(made) if made is None or self._wraps else made
+                    message, left = (number, call_number, LAST, "", packed), call.end - monotonic()
+                    sent = client.publish(message, lifetime=left if 0.0 < left < math.inf else left_of(call.end))
+                    client.is_full = not sent
+                    call.is_over = True
+                    self._ended(call, message, sent)
+                    self._calls.pop(call.key, None)
+                    return wire.serving.reset(token)
+                make = lambda _: made  # noqa: E731
+            except BaseException as error:  # SystemExit too, with which Python ends a thread in silence
+                make = partial(_raise, error)
+        try:
+            self._answer(call, IN_THREAD, make).send(None)
+        except StopIteration:  # a coroutine of a thread is never suspended
+            wire.serving.reset(token)
+        return None
+
+    async def _answer(self, call: _Call, way: InThread, make: Callable[[Any], Any]) -> None:
+        """Serve a call, and count how it ends. `make`: the handler, or what gives what it has made."""
         try:
             try:
                 if call.refusal is not None:
                     raise call.refusal
-                made = self._handler(call.value)
+                made = make(call.value)
                 if hasattr(made, way.step):
                     return await self._stream(call, made, way)
                 if way is IN_LOOP:
                     made = await made
-                client, (number, call_number) = call.client, call.key
-                packed = self._packed(made) if made is None or self._wraps else made
-                message = number, call_number, LAST, "", packed
-                if way is IN_THREAD and client.has_met and not client.is_full and not client.owed:  # the quick way
-                    left = call.end - monotonic()
-                    sent = client.publish(message, lifetime=left if 0.0 < left < math.inf else left_of(call.end))
-                    client.is_full = not sent
-                else:
-                    sent = await self._send(call, message, way)
+                message = *call.key, LAST, "", self._packed(made)
+                sent = await self._send(call, message, way)
             except BaseException as error:  # SystemExit too, with which Python ends a thread in silence
                 if way is IN_LOOP and isinstance(error, asyncio.CancelledError) and self._fate(call):
                     raise
@@ -606,7 +625,7 @@ class Service(Closing, Generic[Q, R]):
                 return
             context = copy_context()
             context.run(wire.serving.set, call)
-            call.task = self._add_task(self._answer(call, IN_LOOP), context)
+            call.task = self._add_task(self._answer(call, IN_LOOP, self._handler), context)
             call.task.add_done_callback(partial(self._end_task, call))
 
     def _end_task(self, call: _Call, task: asyncio.Task[None]) -> None:
@@ -630,12 +649,12 @@ def _serve(of: weakref.ref[Service[Any, Any]], turn: threading.Lock, stopped: th
         if service is None:
             return
         if call is not None:
-            token = wire.serving.set(call)
-            try:
-                service._answer(call, IN_THREAD).send(None)
-            except StopIteration:  # a coroutine of a thread is never suspended
-                wire.serving.reset(token)
+            service._run(call)
         del service, call  # its value is not kept until the next one comes
+
+
+def _raise(error: BaseException, _: object) -> None:
+    raise error
 
 
 def _told(error: BaseException) -> str:
