@@ -474,10 +474,11 @@ class Service(Closing, Generic[Q, R]):
     def _run(self, call: _Call) -> None:
         """In a thread: what a handler returns is published at once, if its client has room; all else by a coroutine,
         which takes longer."""
-        client, token, make = call.client, wire.serving.set(call), self._handler
+        client, token = call.client, wire.serving.set(call)
+        make: Callable[[Any], Any] = self._handler
         if call.refusal is None and client.has_met and not client.is_full and not client.owed:
             try:
-                made = self._handler(call.value)
+                made: Any = self._handler(call.value)
                 if not hasattr(made, "__next__"):
                     number, call_number = call.key
                     packed = self._packed(made) if made is None or self._wraps else made
@@ -488,7 +489,7 @@ class Service(Closing, Generic[Q, R]):
                     self._ended(call, message, sent)
                     self._calls.pop(call.key, None)
                     return wire.serving.reset(token)
-                make = lambda _: made  # noqa: E731
+                make = partial(_given, made)
             except BaseException as error:  # SystemExit too, with which Python ends a thread in silence
                 make = partial(_raise, error)
         try:
@@ -651,6 +652,10 @@ def _serve(of: weakref.ref[Service[Any, Any]], turn: threading.Lock, stopped: th
         if call is not None:
             service._run(call)
         del service, call  # its value is not kept until the next one comes
+
+
+def _given(made: Any, _: object) -> Any:
+    return made
 
 
 def _raise(error: BaseException, _: object) -> None:
