@@ -38,7 +38,6 @@ __all__ = [
     "BeginTransaction",
     "Came",
     "CommitTransaction",
-    "ConsumeRun",
     "DestroySavepoint",
     "Effect",
     "EndsConfirmed",
@@ -53,11 +52,9 @@ __all__ = [
     "SendRun",
     "SendTransfer",
     "SetSavepoint",
-    "SettleRun",
-    "SettleTransfer",
+    "SettleTransfers",
     "Steps",
-    "TakeRun",
-    "TakeTransfer",
+    "TakeTransfers",
     "Tick",
     "drive",
 ]
@@ -129,54 +126,29 @@ class ArriveRun:
 
 
 @dataclass(frozen=True, slots=True)
-class TakeTransfer:
-    """Answer: the first `Item` of a queue that this receiver may have; None: there is none."""
+class TakeTransfers:
+    """Answer: the `Item` of the first transfer of a queue that this receiver may have, and of those behind it, as far
+    as all of them are letters that no receiver was handed before. Empty: there is none."""
 
     service: str
     life: Life
     txn: int = 0
+    """In a transaction, the first one comes alone."""
+    most: int = 1
+    """Largest number of transfers, at least 1."""
 
 
 @dataclass(frozen=True, slots=True)
-class TakeRun:
-    """Several letters of the common way, which no receiver was handed before. Answer: the `Item` of each, in the order
-    in which one TakeTransfer after the other would answer; none: the first transfer goes another way, so take it by
-    itself."""
+class SettleTransfers:
+    """Transfers that no transaction holds change their state; a letter that was given back too often becomes DEAD.
+    Answer: the reason for each that cannot, by its number; to those nothing happens."""
 
-    service: str
-    life: Life
-    most: int
-    """Largest number of letters, at least 1."""
-
-
-@dataclass(frozen=True, slots=True)
-class SettleTransfer:
-    """A transfer that no transaction holds changes its state. Answer: the state; DEAD: given back too often."""
-
-    item: int
+    items: Collection[int]
+    """The numbers of the transfers, each once."""
     state: TransferState
     cause: str = ""
     by: Life | None = None
-    """The receiver that has taken it, if it is that who says so."""
-
-
-@dataclass(frozen=True, slots=True)
-class SettleRun:
-    """Transfers for another node have come to these states there, for no cause. Answer: None. Nothing happens to a
-    transfer that is gone, or that cannot become so."""
-
-    states: Mapping[int, TransferState]
-    """The states, by the number of the transfer."""
-
-
-@dataclass(frozen=True, slots=True)
-class ConsumeRun:
-    """A receiver has consumed these letters. Answer: True; False: not all of them are its own, so nothing was done;
-    settle each by itself."""
-
-    items: Collection[int]
-    """The numbers of the letters, each once."""
-    by: Life
+    """The receiver that has taken them, if it is that who says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,11 +231,8 @@ Event: TypeAlias = (
     | SendTransfer
     | SendRun
     | ArriveRun
-    | TakeTransfer
-    | TakeRun
-    | SettleTransfer
-    | SettleRun
-    | ConsumeRun
+    | TakeTransfers
+    | SettleTransfers
     | SetSavepoint
     | RollBack
     | DestroySavepoint

@@ -16,9 +16,8 @@ them. Letters for another node go there as runs, and come as runs.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import Final
 
 from rtmw.transfer.address import Life, check_receiver, lives_meant
@@ -31,7 +30,6 @@ from rtmw.transfer.events import (
     ArriveRun,
     BeginTransaction,
     CommitTransaction,
-    ConsumeRun,
     DestroySavepoint,
     EndsConfirmed,
     Event,
@@ -43,11 +41,9 @@ from rtmw.transfer.events import (
     SendRun,
     SendTransfer,
     SetSavepoint,
-    SettleRun,
-    SettleTransfer,
+    SettleTransfers,
     Steps,
-    TakeRun,
-    TakeTransfer,
+    TakeTransfers,
     Tick,
 )
 from rtmw.transfer.header import Delivery
@@ -83,10 +79,7 @@ __all__ = [
     "append",
     "arrive_run",
     "confirm_ends",
-    "consume_run",
     "send_run",
-    "settle_run",
-    "take_run",
     "undo_losers",
     "undo_until",
     "undone",
@@ -175,40 +168,22 @@ def arrive_run(state: State, run: ArriveRun, parked: int) -> Steps[bool]:
     return True
 
 
-def take_run(state: State, run: TakeRun, receivers: Mapping[str, Collection[Life]]) -> Steps[list[Item]]:
-    """Hand the first letters of a queue to a receiver in one batch of the log, with the same result as one by one."""
-    check_receiver(run.life, run.service, receivers)
-    queue = state.queues.get(run.service)
-    items = queue.first_letters(run.life, state.items, run.most) if queue is not None else []
-    if items:
-        yield from append(state, Take(NONE, NONE, [item.lsn for item in items], run.life))
-    return items
-
-
-def consume_run(state: State, items: Collection[int], by: Life) -> Steps[bool]:
-    """Log in one batch that a receiver has consumed what it was handed, with the same result as one by one."""
-    for lsn in items:
-        item = state.items.get(lsn)
-        if item is None or item.txn or item.taker != by or item.state is not TransferState.DELIVERED:
-            return False
-    yield from append(state, Change(tuple(items), TransferState.CONSUMED))
-    return True
-
-
-def settle_run(state: State, states: Mapping[int, TransferState]) -> Steps[None]:
-    """Log what has become of transfers for another node; those in a row that come to one state, in one batch."""
-    for wanted, same in groupby(states, states.__getitem__):
-        found = [item for lsn in same if (item := state.items.get(lsn)) is not None]
-        items = [item.lsn for item in found if not item.txn and wanted in next_states(item)]
-        if items:
-            yield from append(state, Change(items, wanted))
-
-
 def confirm_ends(state: State, ids: Collection[TransferId]) -> Steps[None]:
     """Log in one batch that the node where these transfers began knows their ends."""
     ended = [Settled(id) for id in ids if id in state.owed and not state.numbers(id)]
     if ended:
         yield from append(state, *ended)
+
+
+def _why_not(item: Item, event: SettleTransfers) -> str:
+    """Return why a transfer cannot change its state so; empty: it can."""
+    if item.txn:
+        return f"transfer {item.record.id} is in the open transaction {item.txn}; end that first"
+    if event.by is not None and event.by != item.taker:
+        return f"transfer {item.record.id} is not {event.by}'s: {item.taker or 'nobody'} has taken it"
+    if event.state not in next_states(item):
+        return f"transfer {item.record.id} is {item.state.name}, and cannot become {event.state.name}"
+    return ""
 
 
 @dataclass(slots=True)
@@ -253,11 +228,9 @@ class Machine:
                 return send_run(self.state, event, self._own_id(0), self.limits.parked)
             case ArriveRun():
                 return arrive_run(self.state, event, self.limits.parked)
-            case TakeTransfer():
+            case TakeTransfers():
                 return self._take(event, now)
-            case TakeRun():
-                return take_run(self.state, event, self.receivers)
-            case SettleTransfer():
+            case SettleTransfers():
                 return self._settle(event)
             case SetSavepoint(txn=txn, name=name):
                 return self._savepoint(txn, name)
@@ -275,10 +248,6 @@ class Machine:
                 return self._leave(life)
             case Tick():
                 return self._tick(now)
-            case SettleRun(states=states):
-                return settle_run(self.state, states)
-            case ConsumeRun(items=items, by=by):
-                return consume_run(self.state, items, by)
             case EndsConfirmed(ids=ids):
                 return confirm_ends(self.state, ids)
             case PassOver(item=item):
@@ -448,52 +417,46 @@ class Machine:
         """Return the node that is to carry the transfer, which may be this one; empty: nobody has to."""
         return (event.header.to.node or self.state.node) if event.is_carried else ""
 
-    def _take(self, event: TakeTransfer, now: Now) -> Steps[Item | None]:
+    def _take(self, event: TakeTransfers, now: Now) -> Steps[list[Item]]:
         check_receiver(event.life, event.service, self.receivers)
-        prev = NONE
+        prev, queue, items = NONE, self.state.queues.get(event.service), self.state.items
         if event.txn:
             row = yield from self._row_with_room(event.txn)
             prev = row.last_lsn
-        while (item := self._first(event)) is not None and 0 < item.record.deadline_ns <= now.wall_ns:
-            yield from append(self.state, Change((item.lsn,), TransferState.EXPIRED))
-        if item is not None:
-            yield from append(self.state, Take(event.txn, prev, (item.lsn,), event.life))
-        return item
+        most = 1 if event.txn else event.most
+        while queue is not None and (found := queue.front(event.life, items, most)):
+            if 0 < found[0].record.deadline_ns <= now.wall_ns:
+                yield from append(self.state, Change((found[0].lsn,), TransferState.EXPIRED))
+                continue
+            yield from append(self.state, Take(event.txn, prev, [item.lsn for item in found], event.life))
+            return found
+        return []
 
     def _pass_over(self, number: int) -> Steps[None]:
         item = self.state.items.get(number)
         if item is not None:
             yield from self.state.pass_over(item)
 
-    def _first(self, event: TakeTransfer) -> Item | None:
-        queue = self.state.queues.get(event.service)
-        return queue.first(event.life, self.state.items) if queue is not None else None
+    def _settle(self, event: SettleTransfers) -> Steps[dict[int, str]]:
+        refused: dict[int, str] = {}
+        changes: dict[tuple[TransferState, str], list[int]] = {}
+        for lsn in event.items:
+            item = self.state.items.get(lsn)
+            if item is None or (why := _why_not(item, event)):
+                refused[lsn] = why if item is not None else f"there is no transfer {lsn}; it has ended, or never was"
+            else:
+                changes.setdefault(self._outcome(item, event.state, event.cause), []).append(lsn)
+        if changes:
+            yield from append(self.state, *(Change(lsns, *outcome) for outcome, lsns in changes.items()))
+        return refused
 
-    def _settle(self, event: SettleTransfer) -> Steps[TransferState]:
-        item = self.state.items.get(event.item)
-        if item is None:
-            raise TransferRefused(f"there is no transfer {event.item}; it has ended, or never was")
-        if item.txn:
-            raise TransferRefused(f"transfer {item.record.id} is in the open transaction {item.txn}; end that first")
-        if event.by is not None and event.by != item.taker:
-            raise TransferRefused(
-                f"transfer {item.record.id} is not {event.by}'s: {item.taker or 'nobody'} has taken it"
-            )
-        if event.state not in next_states(item):
-            raise TransferRefused(
-                f"transfer {item.record.id} is {item.state.name}, and cannot become {event.state.name}"
-            )
-        change = self._change(item, event.state, event.cause)
-        yield from append(self.state, change)
-        return change.state
-
-    def _change(self, item: Item, wanted: TransferState, cause: str) -> Change:
-        """Return the CHANGE to `wanted`, or to DEAD for a letter that was given back too often."""
+    def _outcome(self, item: Item, wanted: TransferState, cause: str) -> tuple[TransferState, str]:
+        """Return `wanted`, or DEAD for a letter that was given back too often; and its cause."""
         back = wanted is TransferState.ACCEPTED and item.state is TransferState.DELIVERED and item.taker is not None
         if back and item.deliveries >= self.limits.deliveries:
             cause = f"delivered {item.deliveries} times, and each time given back{': ' if cause else ''}{cause}"
-            return Change((item.lsn,), TransferState.DEAD, cause)
-        return Change((item.lsn,), wanted, cause)
+            return TransferState.DEAD, cause
+        return wanted, cause
 
     # ---- receivers and time ----
 
@@ -517,8 +480,8 @@ class Machine:
             if item.record.life == life and item.state in (TransferState.ACCEPTED, TransferState.DELIVERED):
                 yield from append(self.state, self._bury(item, life))
             elif item.taker == life and item.state is TransferState.DELIVERED:
-                back = self._change(item, TransferState.ACCEPTED, f"its receiver {life} has ended")
-                yield from append(self.state, back)
+                back = self._outcome(item, TransferState.ACCEPTED, f"its receiver {life} has ended")
+                yield from append(self.state, Change((item.lsn,), *back))
         if life in self.state.requests.marks:
             yield from append(self.state, Forget(life))
 

@@ -19,8 +19,6 @@ __all__ = [
     "Ask",
     "Begin",
     "Commit",
-    "Consume",
-    "Consumed",
     "Core",
     "Done",
     "Failed",
@@ -42,6 +40,7 @@ __all__ = [
     "Send",
     "Sends",
     "Settle",
+    "Settled",
     "Show",
     "Shown",
     "Take",
@@ -188,22 +187,15 @@ class Untake:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """A letter that was handed over becomes CONSUMED, REFUSED, or ACCEPTED (given back). Answer: Done with the
-    state."""
+    """Letters that were handed over become CONSUMED, REFUSED, or ACCEPTED (given back). Answer: Settled."""
 
-    item: int
     state: int
     cause: str
-
-
-@dataclass(frozen=True, slots=True)
-class Consume:
-    """Letters that were handed over become CONSUMED. Answer: Consumed."""
-
     items: tuple[int, ...]
     """The numbers of the letters: at least one, and each once."""
 
     def __post_init__(self) -> None:
+        TransferState(self.state)
         if not self.items or len(set(self.items)) < len(self.items):
             raise ValueError(f"{len(self.items)} letters, of which {len(set(self.items))} are different ones")
 
@@ -300,8 +292,9 @@ class HandedRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Consumed:
-    """The letters of a Consume are CONSUMED, but for these: by their index there."""
+class Settled:
+    """The letters of a Settle have its state, but for these: by their index there. One that was given back too often
+    is DEAD."""
 
     failed: tuple[tuple[int, Failed], ...]
 
@@ -378,6 +371,6 @@ class Core:
 
 Message: TypeAlias = (
     Join | Leave | Send | Sends | More | GiveUp | Begin | Savepoint | RollBack | Release | Commit | Abort | Take
-    | Untake | Settle | Consume | Alter | Ask | Show | Done | Accepted | AcceptedRun | Failed | Handed | HandedRun
-    | Consumed | Moves | MovesRun | Undone | Got | Advanced | Shown | Core
+    | Untake | Settle | Alter | Ask | Show | Done | Accepted | AcceptedRun | Failed | Handed | HandedRun
+    | Settled | Moves | MovesRun | Undone | Got | Advanced | Shown | Core
 )  # fmt: skip

@@ -218,19 +218,20 @@ class Queue:
         heads = [head for one in {None, life} if (head := self._head(one, items)) is not None]
         return min(heads, key=lambda item: item.place) if heads else None
 
-    def first_letters(self, life: Life, items: Mapping[int, Item], most: int) -> list[Item]:
-        """Return the letters that come first and that nobody was handed before, at most `most`. There are none, if this
-        receiver is the only one that may have the first transfer, or that is no letter. They stay listed."""
+    def front(self, life: Life, items: Mapping[int, Item], most: int) -> list[Item]:
+        """Return the first transfer that this receiver may have, and those behind it, at most `most`, as far as all of
+        them are letters for any receiver that nobody was handed before. They stay listed."""
+        first = item = self.first(life, items)
+        if first is None or most == 1 or self._head(life, items) is not None:
+            return [] if first is None else [first]
         found: list[Item] = []
-        if self._head(life, items) is None:
-            while len(found) < most and (item := self._head(None, items)) is not None:
-                if item.deliveries or not is_letter(item.record.header):
-                    break
-                found.append(item)
-                heapq.heappop(self._list(None, item.record.header.priority))
+        while item is not None and not item.deliveries and is_letter(item.record.header):
+            found.append(item)
+            heapq.heappop(self._list(None, item.record.header.priority))
+            item = self._head(None, items) if len(found) < most else None
         for item in found:
             heapq.heappush(self._list(None, item.record.header.priority), item.place[1])
-        return found
+        return found or [first]
 
     def _head(self, life: Life | None, items: Mapping[int, Item]) -> Item | None:
         for priority, lsns in list(self.lists.get(life, {}).items()):

@@ -52,7 +52,7 @@ from rtmw.transfer.events import (
     SendTransfer,
     SetSavepoint,
     Steps,
-    TakeTransfer,
+    TakeTransfers,
     drive,
 )
 from rtmw.transfer.limits import Limits
@@ -401,8 +401,10 @@ class Store(Closing):
         return isinstance(event, CommitTransaction) and event.txn not in self.machine.open
 
     def _needs_disk(self, event: Event, answer: object) -> bool:
-        if isinstance(event, SendTransfer | TakeTransfer) and event.txn:
-            return isinstance(answer, Item) and answer.visible >= self._log.end
+        if isinstance(event, TakeTransfers) and event.txn:
+            return any(item.visible >= self._log.end for item in cast("list[Item]", answer or ()))
+        if isinstance(event, SendTransfer) and event.txn:
+            return False
         return not isinstance(event, _NO_WAIT)
 
     def _drive(self, steps: Steps[T], notes: list[Note]) -> T:

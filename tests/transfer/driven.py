@@ -8,6 +8,7 @@ from typing import Any
 
 import rtmw
 from rtmw.transfer.address import Life
+from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.events import (
     Aborted,
     AbortTransaction,
@@ -21,8 +22,8 @@ from rtmw.transfer.events import (
     RollBack,
     SendTransfer,
     SetSavepoint,
-    SettleTransfer,
-    TakeTransfer,
+    SettleTransfers,
+    TakeTransfers,
     Tick,
 )
 from rtmw.transfer.header import Header
@@ -106,19 +107,18 @@ class Driven(Store):
         return ids
 
     def take(self, service: str, life: Life, *, txn: int = 0) -> Taken | None:
-        item: Item | None = self.step(TakeTransfer(service, life, txn))
-        if item is None:
+        items: list[Item] = self.step(TakeTransfers(service, life, txn))
+        if not items:
             return None
-        record = item.record
+        item, record = items[0], items[0].record
         body = self.spool.read(record.body) if isinstance(record.body, Spooled) else record.body
         return Taken(item.lsn, record.id, record.header, record.sender, body, item.deliveries - 1)
 
-    def settle(
-        self, letter: Taken | int, state: TransferState, cause: str = "", by: Life | None = None
-    ) -> TransferState:
+    def settle(self, letter: Taken | int, state: TransferState, cause: str = "", by: Life | None = None) -> None:
         item = letter.item if isinstance(letter, Taken) else letter
-        settled: TransferState = self.step(SettleTransfer(item, state, cause, by))
-        return settled
+        refused: dict[int, str] = self.step(SettleTransfers((item,), state, cause, by))
+        if refused:
+            raise TransferRefused(refused[item])
 
     def savepoint(self, txn: int, name: str | None = None) -> int:
         lsn: int = self.step(SetSavepoint(txn, name))

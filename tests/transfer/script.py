@@ -18,8 +18,8 @@ from rtmw.transfer.events import (
     RollBack,
     SendTransfer,
     SetSavepoint,
-    SettleTransfer,
-    TakeTransfer,
+    SettleTransfers,
+    TakeTransfers,
 )
 from rtmw.transfer.records import TransferState
 from tests.transfer.driven import Driven
@@ -40,18 +40,18 @@ def run(step: Callable[[Event], Any]) -> None:
     first, second = step(BeginTransaction()), step(BeginTransaction())
     send(b"c", first)
     step(SetSavepoint(first, "half"))
-    step(TakeTransfer("ingest", ME, first))
+    step(TakeTransfers("ingest", ME, first))
     send(b"undone", first)
     send(b"never", second)
     step(RollBack(first, "half"))
-    step(TakeTransfer("ingest", ME, second))
+    step(TakeTransfers("ingest", ME, second))
     send(b"d", first)
     step(CommitTransaction(first))
     step(AbortTransaction(second))
-    item = step(TakeTransfer("ingest", ME))
-    step(SettleTransfer(item.lsn, TransferState.CONSUMED, by=ME))
+    (item,) = step(TakeTransfers("ingest", ME))
+    step(SettleTransfers((item.lsn,), TransferState.CONSUMED, by=ME))
     open = step(BeginTransaction())
-    step(TakeTransfer("ingest", ME, open))
+    step(TakeTransfers("ingest", ME, open))
     send(b"open", open)
     step(SetSavepoint(open, "last"))
 

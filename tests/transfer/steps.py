@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from rtmw.transfer.address import Life
-from rtmw.transfer.events import Moved, Now, SendTransfer, TakeTransfer
+from rtmw.transfer.errors import TransferRefused
+from rtmw.transfer.events import Moved, Now, SendTransfer, SettleTransfers, TakeTransfers
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import TransferId, TransferState
 from tests.transfer.memory import ME, Core, header
@@ -20,13 +21,26 @@ def send(core: Core, body: bytes, to: str = "ingest", txn: int = 0, **more: Any)
 
 
 def take(core: Core, life: Life = ME, txn: int = 0) -> Item:
-    item = core.step(TakeTransfer("ingest", life, txn))
-    assert isinstance(item, Item)
+    item = first_of(core, "ingest", life, txn)
+    assert item is not None
     return item
 
 
+def first_of(core: Core, service: str, life: Life, txn: int = 0) -> Item | None:
+    """Take the first transfer of a service; None: there is none."""
+    found: Any = core.step(TakeTransfers(service, life, txn))
+    return found[0] if found else None
+
+
+def settle(core: Core, item: int, state: TransferState, cause: str = "", by: Life | None = None) -> None:
+    """Settle one transfer. TransferRefused: it cannot become so."""
+    refused: Any = core.step(SettleTransfers((item,), state, cause, by))
+    if refused:
+        raise TransferRefused(refused[item])
+
+
 def nothing(core: Core, life: Life = ME) -> bool:
-    return core.step(TakeTransfer("ingest", life)) is None
+    return first_of(core, "ingest", life) is None
 
 
 def moved(core: Core) -> list[TransferState | None]:

@@ -18,7 +18,7 @@ from rtmw.transfer.events import (
     Now,
     ReceiverJoined,
     SendTransfer,
-    TakeTransfer,
+    TakeTransfers,
     Tick,
 )
 from rtmw.transfer.header import Delivery, Level
@@ -102,7 +102,7 @@ def test_limits_that_are_none_are_refused(value: int) -> None:
 def test_a_step_that_cannot_log_changes_nothing(core: Core) -> None:
     send(core, b"a")
     core.log.fails_after = 0
-    for event in (SendTransfer(header(b"b"), b"b"), TakeTransfer("ingest", ME)):
+    for event in (SendTransfer(header(b"b"), b"b"), TakeTransfers("ingest", ME)):
         with pytest.raises(OSError, match="full"):
             core.step(event)
     core.log.fails_after = None

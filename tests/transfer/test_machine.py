@@ -21,14 +21,13 @@ from rtmw.transfer.events import (
     RollBack,
     SendTransfer,
     SetSavepoint,
-    SettleTransfer,
     Tick,
 )
 from rtmw.transfer.queues import NEXT
 from rtmw.transfer.records import AbortCause, TransferId, TransferState
 from rtmw.transfer.store import queue_rows, transaction_rows
 from tests.transfer.memory import ME, Core, header
-from tests.transfer.steps import OTHER, SECOND, later, moved, nothing, send, take
+from tests.transfer.steps import OTHER, SECOND, later, moved, nothing, send, settle, take
 
 # ---- states ----
 
@@ -45,17 +44,19 @@ def test_what_a_receiver_gives_back_comes_again_in_its_place_and_is_a_dead_lette
     for state in (TransferState.ACCEPTED, TransferState.DEAD):
         item = take(core)
         assert item.record.body == b"poison"
-        assert core.step(SettleTransfer(item.lsn, TransferState.ACCEPTED, "it raised", by=ME)) is state
+        settle(core, item.lsn, TransferState.ACCEPTED, "it raised", by=ME)
+        assert item.state is state
     assert take(core).record.body == b"good"
     assert "delivered 2 times" in item.cause
-    assert core.step(SettleTransfer(item.lsn, TransferState.ACCEPTED)) is TransferState.ACCEPTED, "tried again"
+    settle(core, item.lsn, TransferState.ACCEPTED)
+    assert item.state is TransferState.ACCEPTED, "tried again"
     assert take(core).deliveries == 1
 
 
 @pytest.mark.parametrize("state", [TransferState.CONSUMED, TransferState.REFUSED])
 def test_what_a_receiver_is_done_with_is_gone(core: Core, state: TransferState) -> None:
     send(core, b"a")
-    core.step(SettleTransfer(take(core).lsn, state, by=ME))
+    settle(core, take(core).lsn, state, by=ME)
     assert not core.state.items
     assert core.state.counts == {state: 1}
 
@@ -64,11 +65,11 @@ def test_a_state_that_cannot_follow_is_refused_and_says_what_it_is(core: Core) -
     send(core, b"a")
     item = take(core)
     with pytest.raises(TransferRefused, match="is DELIVERED, and cannot become CANCELLED"):
-        core.step(SettleTransfer(item.lsn, TransferState.CANCELLED))
+        settle(core, item.lsn, TransferState.CANCELLED)
     with pytest.raises(TransferRefused, match=f"{ME} has taken it"):
-        core.step(SettleTransfer(item.lsn, TransferState.CONSUMED, by=OTHER))
+        settle(core, item.lsn, TransferState.CONSUMED, by=OTHER)
     with pytest.raises(TransferRefused, match="there is no transfer 5"):
-        core.step(SettleTransfer(5, TransferState.CONSUMED))
+        settle(core, 5, TransferState.CONSUMED)
 
 
 def test_each_state_is_reached_and_only_ends_have_nothing_after_them() -> None:
@@ -111,7 +112,7 @@ def test_a_transfer_in_an_open_transaction_is_settled_by_nobody(core: Core) -> N
     assert isinstance(txn, int)
     item = take(core, txn=txn)
     with pytest.raises(TransferRefused, match=f"open transaction {txn}"):
-        core.step(SettleTransfer(item.lsn, TransferState.CONSUMED))
+        settle(core, item.lsn, TransferState.CONSUMED)
 
 
 def test_a_remote_transfer_waits_in_a_queue_of_its_own_and_becomes_what_the_peer_reports(core: Core) -> None:
@@ -119,7 +120,7 @@ def test_a_remote_transfer_waits_in_a_queue_of_its_own_and_becomes_what_the_peer
     assert nothing(core)
     (item,) = core.state.items.values()
     for state in (TransferState.SENT, TransferState.DELIVERED, TransferState.CONSUMED):
-        core.step(SettleTransfer(item.lsn, state))
+        settle(core, item.lsn, state)
         assert core.effects[0] == Moved([item], state)
 
 
@@ -151,7 +152,7 @@ def test_what_was_taken_in_time_expires_only_when_it_comes_back(core: Core) -> N
     later(core, 6)
     core.step(Tick())
     assert item.state is TransferState.DELIVERED
-    core.step(SettleTransfer(item.lsn, TransferState.ACCEPTED))
+    settle(core, item.lsn, TransferState.ACCEPTED)
     core.step(Tick())
     assert core.state.counts == {TransferState.EXPIRED: 1}
 
@@ -240,7 +241,7 @@ def test_a_transfer_that_comes_twice_is_there_once_also_after_a_crash(core: Core
     again = Core(core.log)
     again.step(ReceiverJoined("ingest", ME))
     assert again.step(event) == []
-    again.step(SettleTransfer(take(again).lsn, TransferState.CONSUMED))
+    settle(again, take(again).lsn, TransferState.CONSUMED)
     assert again.step(event) == [], "also when it was consumed"
 
 

@@ -15,14 +15,12 @@ from rtmw.transfer.events import (
     CommitTransaction,
     ReceiverJoined,
     SendTransfer,
-    SettleTransfer,
-    TakeTransfer,
 )
 from rtmw.transfer.header import Kind
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import Request, TransferId, TransferState
 from tests.transfer.memory import ME, Core, header, recovered
-from tests.transfer.steps import OTHER
+from tests.transfer.steps import OTHER, first_of, settle
 
 YOU = Life(4712, 1000, 3)
 Ids = list[TransferId]
@@ -58,9 +56,9 @@ def test_another_body_or_address_under_an_id_is_refused(core: Core) -> None:
 def test_an_id_is_known_after_a_crash_and_from_a_checkpoint_with_its_end(core: Core) -> None:
     (id,) = send(core, 1)
     assert recovered(core.log, 16).once.entries[("gauge", once()[16:])].ids == {id: None}
-    item = core.step(TakeTransfer("ingest", ME))
+    item = first_of(core, "ingest", ME)
     assert isinstance(item, Item)
-    core.step(SettleTransfer(item.lsn, TransferState.CONSUMED))
+    settle(core, item.lsn, TransferState.CONSUMED)
     core.log.checkpoint(core.machine.state)
     for log in (core.log, core.log.trimmed()):
         known = recovered(log, 16).once.entries[("gauge", once()[16:])]

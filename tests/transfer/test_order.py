@@ -13,12 +13,11 @@ from rtmw.transfer.events import (
     PassOver,
     ReceiverJoined,
     SendTransfer,
-    SettleTransfer,
-    TakeTransfer,
 )
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import TransferId, TransferState, arriving_id
 from tests.transfer.memory import ME, Core, header
+from tests.transfer.steps import first_of, settle
 from tests.whole import sample
 
 
@@ -36,11 +35,11 @@ def arrive(core: Core, item: Item) -> None:
     body, to = bytes(item.record.body), replace(item.record.header.to, node="")  # type: ignore[arg-type]
     id = arriving_id(item.record.id)
     core.step(SendTransfer(replace(item.record.header, to=to), body, item.record.sender, id=id))
-    core.step(SettleTransfer(item.lsn, TransferState.SENT))
+    settle(core, item.lsn, TransferState.SENT)
 
 
 def take(core: Core) -> Item | None:
-    item = core.step(TakeTransfer("ingest", ME))
+    item = first_of(core, "ingest", ME)
     assert item is None or isinstance(item, Item)
     return item
 
@@ -112,7 +111,7 @@ def test_what_no_receiver_can_take_now_is_passed_over_until_one_comes_that_may(c
 def test_a_file_that_will_not_come_holds_nothing(core: Core, end: TransferState) -> None:
     file = send(core, b"1", is_file=True)
     send(core, b"2")
-    core.step(SettleTransfer(file.lsn, end))
+    settle(core, file.lsn, end)
     assert taken(core) == [b"2"]
 
 
@@ -194,7 +193,7 @@ class World:
 
     def cancel(self) -> None:
         if (sent := self.one("on the way", "passed")) is not None:
-            self.core.step(SettleTransfer(self.item(sent).lsn, TransferState.CANCELLED))
+            settle(self.core, self.item(sent).lsn, TransferState.CANCELLED)
             sent.state = "over"
 
     def receiver_comes(self) -> None:
@@ -232,9 +231,9 @@ class World:
         sent.state = self.dice.choice(("there", "over"))
         after = TransferState.ACCEPTED if sent.state == "there" and item.deliveries < 16 else TransferState.CONSUMED
         sent.state = "there" if after is TransferState.ACCEPTED else "over"
-        self.core.step(SettleTransfer(item.lsn, after, by=ME))
+        settle(self.core, item.lsn, after, by=ME)
         if sent.is_file and after is TransferState.CONSUMED:
-            self.core.step(SettleTransfer(self.item(sent).lsn, after))
+            settle(self.core, self.item(sent).lsn, after)
 
 
 @pytest.mark.parametrize("seed", sample(range(60), 12))

@@ -12,13 +12,12 @@ from rtmw.transfer.events import (
     Now,
     ReceiverJoined,
     SendTransfer,
-    SettleTransfer,
     Tick,
 )
 from rtmw.transfer.records import Settled, TransferId, TransferState
 from rtmw.transfer.recovery import pack_state, redo
 from tests.transfer.memory import Core, header
-from tests.transfer.steps import OTHER, SECOND, send, take
+from tests.transfer.steps import OTHER, SECOND, send, settle, take
 
 ID = TransferId("station", 7, 1)
 CONSUMED = (TransferState.CONSUMED, "")
@@ -31,7 +30,7 @@ def arrive(core: Core, id: TransferId = ID, to: str = "ingest") -> None:
 def test_an_end_is_owed_from_its_own_record_on_until_its_node_knows_it(core: Core) -> None:
     arrive(core)
     assert core.state.owed == {}
-    core.step(SettleTransfer(take(core).lsn, TransferState.REFUSED, "no such order"))
+    settle(core, take(core).lsn, TransferState.REFUSED, "no such order")
     assert core.state.owed == {ID: (TransferState.REFUSED, "no such order")}
     core.log.checkpoint(core.state)
     assert Core(core.log).state.owed == core.state.owed
@@ -57,17 +56,17 @@ def test_of_copies_the_end_is_consumed_only_if_all_were_and_is_known_when_none_i
     core.step(ReceiverJoined("ingest", OTHER))
     arrive(core, to="ingest/*")
     assert len(core.state.numbers(ID)) == 2
-    core.step(SettleTransfer(take(core, OTHER).lsn, TransferState.REFUSED, "not here"))
+    settle(core, take(core, OTHER).lsn, TransferState.REFUSED, "not here")
     core.step(EndsConfirmed([ID]))
     assert ID in core.state.owed, "one copy is there still"
-    core.step(SettleTransfer(take(core).lsn, TransferState.CONSUMED))
+    settle(core, take(core).lsn, TransferState.CONSUMED)
     assert core.state.owed == {ID: (TransferState.REFUSED, "not here")}
     assert core.state.foreign == {}
 
 
 def test_nothing_is_owed_for_what_began_here(core: Core) -> None:
     send(core, b"x")
-    core.step(SettleTransfer(take(core).lsn, TransferState.CONSUMED))
+    settle(core, take(core).lsn, TransferState.CONSUMED)
     assert core.state.owed == {}
 
 
@@ -80,7 +79,7 @@ def test_a_settled_of_an_end_that_nobody_waits_for_is_damage(core: Core) -> None
 def test_a_checkpoint_with_what_is_owed_says_what_the_records_say(core: Core) -> None:
     for sequence in range(1, 4):
         arrive(core, TransferId("station", 7, sequence))
-        core.step(SettleTransfer(take(core).lsn, TransferState.CONSUMED))
+        settle(core, take(core).lsn, TransferState.CONSUMED)
     core.step(EndsConfirmed([TransferId("station", 7, 2)]))
     core.log.checkpoint(core.state)
     again = redo(core.log.records()).state
@@ -94,7 +93,7 @@ def test_a_report_of_another_node_may_follow_any_state_that_is_no_end(core: Core
     send(core, b"x", "ingest@centre")
     (item,) = core.state.items.values()
     for state in (TransferState.DELIVERED, TransferState.SENT, TransferState.DEAD, TransferState.CANCELLED):
-        core.step(SettleTransfer(item.lsn, state, "says centre"))
+        settle(core, item.lsn, state, "says centre")
     assert core.state.items == {}
 
 

@@ -11,11 +11,12 @@ import pytest
 
 from rtmw.transfer.address import Life
 from rtmw.transfer.errors import TransfersDamaged
-from rtmw.transfer.events import ArriveRun, ConsumeRun, ReceiverJoined, SendRun, SettleTransfer, TakeRun
+from rtmw.transfer.events import ArriveRun, ReceiverJoined, SendRun, SettleTransfers, TakeTransfers
 from rtmw.transfer.records import NONE, Enqueue, Request, TransferId, TransferState, pack
 from rtmw.transfer.recovery import LOOK, checkpoint_of, pack_state, redo, saying, unpack_state
 from rtmw.transfer.state import State
 from tests.transfer.memory import ME, Core, header
+from tests.transfer.steps import settle
 
 PRODUCER = Life(5000, 77, 0)
 FAR = 1 << 40
@@ -49,7 +50,7 @@ def again(core: Core) -> list[State]:
 
 
 def taken(core: Core, most: int) -> list[int]:
-    found: Any = core.step(TakeRun("ingest", ME, most))
+    found: Any = core.step(TakeTransfers("ingest", ME, most=most))
     return [item.lsn for item in found]
 
 
@@ -71,9 +72,9 @@ def test_letters_that_were_looked_at_make_no_other_checkpoint() -> None:
 def test_letters_of_one_record_may_have_any_states() -> None:
     core = letters(9)
     numbers = taken(core, 6)
-    core.step(ConsumeRun([numbers[0], numbers[3]], ME))
-    core.step(SettleTransfer(numbers[1], TransferState.ACCEPTED, "later", by=ME))
-    core.step(SettleTransfer(numbers[4], TransferState.DEAD, "spoilt"))
+    core.step(SettleTransfers([numbers[0], numbers[3]], TransferState.CONSUMED, by=ME))
+    settle(core, numbers[1], TransferState.ACCEPTED, "later", by=ME)
+    settle(core, numbers[4], TransferState.DEAD, "spoilt")
     for state in again(core):
         found = [(lsn, item.state.name, item.deliveries, item.cause) for lsn, item in state.items.items()]
         assert found == [
@@ -90,7 +91,7 @@ def test_letters_of_one_record_may_have_any_states() -> None:
 def test_letters_that_are_taken_and_consumed_leave_nothing() -> None:
     core = letters(500)
     while numbers := taken(core, 100):
-        assert core.step(ConsumeRun(numbers, ME)) is True
+        assert core.step(SettleTransfers(numbers, TransferState.CONSUMED, by=ME)) == {}
     for state in again(core):
         assert state.counts == {TransferState.CONSUMED: 500}
         assert not list(state.items.runs)
@@ -115,7 +116,7 @@ def contradicting(records: Sequence[tuple[int, bytes]], kind: int) -> list[tuple
 @pytest.mark.parametrize("core", [letters(9), arrived(9)])
 def test_a_record_that_contradicts_those_before_it_is_refused(core: Core, kind: int, wrong: str) -> None:
     if not core.state.counts:
-        core.step(ConsumeRun(taken(core, 5), ME))
+        core.step(SettleTransfers(taken(core, 5), TransferState.CONSUMED, by=ME))
     with pytest.raises(TransfersDamaged, match=wrong) as caught:
         redo(contradicting(core.log.records(), kind))
     assert caught.value.position == FAR

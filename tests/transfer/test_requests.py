@@ -16,13 +16,12 @@ from rtmw.transfer.events import (
     ReceiverLeft,
     SendRun,
     SendTransfer,
-    SettleTransfer,
-    TakeTransfer,
 )
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import Forget, Request, TransferId, TransferState
 from rtmw.transfer.state import MOST_ANSWERS, MOST_ENDS, Answers, Ending
 from tests.transfer.memory import ME, NODE, Core, header, recovered
+from tests.transfer.steps import first_of, settle
 
 YOU = Life(4712, 1000, 3)
 
@@ -54,7 +53,7 @@ def test_a_send_that_was_taken_and_has_ended_meanwhile_is_not_done_again(core: C
     first = sent(core, 1)
     txn = core.step(BeginTransaction())
     assert isinstance(txn, int)
-    core.step(TakeTransfer("ingest", ME, txn))
+    first_of(core, "ingest", ME, txn)
     core.step(CommitTransaction(txn, Request(ME, 7)))
     assert sent(core, 1) == first
     assert not core.machine.state.items
@@ -65,9 +64,9 @@ def test_a_send_that_was_taken_and_has_ended_meanwhile_is_not_done_again(core: C
 
 def test_how_a_transfer_has_ended_is_known_after_a_crash_and_from_a_checkpoint(core: Core) -> None:
     (id,) = cast("list[TransferId]", sent(core, 1))
-    item = core.step(TakeTransfer("ingest", ME))
+    item = first_of(core, "ingest", ME)
     assert isinstance(item, Item)
-    core.step(SettleTransfer(item.lsn, TransferState.REFUSED, "not for us"))
+    settle(core, item.lsn, TransferState.REFUSED, "not for us")
     ending = {id: Ending(TransferState.REFUSED, "not for us", Request(YOU, 1))}
     assert recovered(core.log, 16).ends == ending
     core.log.checkpoint(core.machine.state)
@@ -77,9 +76,9 @@ def test_how_a_transfer_has_ended_is_known_after_a_crash_and_from_a_checkpoint(c
 def test_of_too_many_ends_the_oldest_is_forgotten(core: Core) -> None:
     for number in range(1, MOST_ENDS + 3):
         sent(core, number)
-        item = core.step(TakeTransfer("ingest", ME))
+        item = first_of(core, "ingest", ME)
         assert isinstance(item, Item)
-        core.step(SettleTransfer(item.lsn, TransferState.CONSUMED))
+        settle(core, item.lsn, TransferState.CONSUMED)
     assert len(core.machine.state.ends) == MOST_ENDS
     assert sent(core, 2) == []
     assert len(cast("list[TransferId]", sent(core, 3))) == 1
@@ -121,7 +120,7 @@ def test_all_copies_of_a_send_are_its_answer_in_the_order_of_their_receivers(cor
     event = SendTransfer(header(b"x", "ingest/*"), b"x", request=Request(YOU, 1))
     ids = cast("list[TransferId]", core.step(event))
     assert len(ids) == 2
-    core.step(SettleTransfer(cast("Item", core.step(TakeTransfer("ingest", ME))).lsn, TransferState.CONSUMED))
+    settle(core, cast("Item", first_of(core, "ingest", ME)).lsn, TransferState.CONSUMED)
     assert core.step(event) == ids
 
 

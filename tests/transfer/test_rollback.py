@@ -17,11 +17,11 @@ from rtmw.transfer.events import (
     RollBack,
     SendTransfer,
     SetSavepoint,
-    TakeTransfer,
 )
 from rtmw.transfer.records import Clr, Record, Savepoint, Spooled, Undone
 from rtmw.transfer.state import SavepointEntry, State, Transaction
 from tests.transfer.memory import ME, Core, header
+from tests.transfer.steps import first_of
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def send(core: Core, body: bytes, txn: int = 0, priority: int = 0) -> None:
 
 
 def take(core: Core, txn: int = 0) -> bytes | None:
-    item: Any = core.step(TakeTransfer("ingest", ME, txn))
+    item: Any = first_of(core, "ingest", ME, txn)
     return None if item is None else bytes(item.record.body)
 
 

@@ -17,16 +17,13 @@ from rtmw.transfer.events import (
     BeginTransaction,
     Came,
     CommitTransaction,
-    ConsumeRun,
     EndsConfirmed,
     ReceiverJoined,
     ReceiverLeft,
     SendRun,
     SendTransfer,
-    SettleRun,
-    SettleTransfer,
-    TakeRun,
-    TakeTransfer,
+    SettleTransfers,
+    TakeTransfers,
 )
 from rtmw.transfer.header import Header
 from rtmw.transfer.limits import Limits
@@ -34,7 +31,7 @@ from rtmw.transfer.queues import Item
 from rtmw.transfer.records import LARGEST_INLINE, Request, Spooled, TransferId, TransferState, arriving_id
 from rtmw.transfer.recovery import pack_state, redo, unpack_state
 from tests.transfer.memory import ME, NODE, Core, MemoryLog, header
-from tests.transfer.steps import OTHER, SECOND, later, take
+from tests.transfer.steps import OTHER, SECOND, first_of, later, settle
 from tests.transfer.views import effects_view, item_view, state_view
 
 SENDERS = ("gauge", "pump")
@@ -98,8 +95,8 @@ class Beside:
         """`other`: the event for the second core, if it names transfers."""
         first, second = self.cores[0].step(event), self.cores[1].step(other or event)
         assert effects_view(self.cores[0].effects) == effects_view(self.cores[1].effects)
-        if isinstance(first, Item):
-            first, second = item_view(first), item_view(second)  # type: ignore[arg-type]
+        if isinstance(other or event, TakeTransfers):
+            first, second = list(map(item_view, first)), list(map(item_view, second))  # type: ignore[call-overload]
         assert first == second
         return first
 
@@ -110,7 +107,7 @@ class Beside:
         return [(one.lsn, other.lsn) for one, other in found if bool(one.record.header.to.node) is out]
 
     def _settle_both(self, pair: tuple[int, int], state: TransferState, by: Life | None = None) -> None:
-        self._both(*(SettleTransfer(lsn, state, by=by) for lsn in pair))
+        self._both(*(SettleTransfers((lsn,), state, by=by) for lsn in pair))
 
     def run(self, sender: str, service: str, priority: int, count: int, size: int) -> None:
         sizes = [1 + (size + 7 * n) % 40 if size % 2 else size for n in range(count)]
@@ -148,10 +145,10 @@ class Beside:
     def report(self, state: TransferState) -> None:
         """Another node says so of all that is for it, and of what has never been."""
         out = self._pairs(out=True)
-        self.cores[0].step(SettleRun(dict.fromkeys([*(one for one, _ in out), 1 << 40], state)))
+        self.cores[0].step(SettleTransfers([*(one for one, _ in out), 1 << 40], state))
         for _, lsn in out:
             if self.cores[1].state.items[lsn].state is not state:
-                self.cores[1].step(SettleTransfer(lsn, state))
+                settle(self.cores[1], lsn, state)
 
     def confirm(self) -> None:
         """The other node knows of all that has ended."""
@@ -161,17 +158,18 @@ class Beside:
             self.cores[1].step(EndsConfirmed([id]))
 
     def take_run(self, life: Life, most: int) -> None:
-        items: Any = self.cores[0].step(TakeRun("ingest", life, most))
+        items: Any = self.cores[0].step(TakeTransfers("ingest", life, most=most))
         assert len(items) <= most
-        others: Any = [self.cores[1].step(TakeTransfer("ingest", life)) for _ in items]
+        others: Any = [first_of(self.cores[1], "ingest", life) for _ in items]
         assert list(map(item_view, items)) == list(map(item_view, others))
 
     def consume_run(self, life: Life) -> None:
         taken = self._pairs(taker=life)
         if taken:
-            assert self.cores[0].step(ConsumeRun([one for one, _ in taken], life)) is True
+            consumed = SettleTransfers([one for one, _ in taken], TransferState.CONSUMED, by=life)
+            assert self.cores[0].step(consumed) == {}
         for _, lsn in taken:
-            self.cores[1].step(SettleTransfer(lsn, TransferState.CONSUMED, by=life))
+            settle(self.cores[1], lsn, TransferState.CONSUMED, by=life)
 
     def look(self) -> None:
         """Somebody looks at what waits at the first core."""
@@ -196,7 +194,7 @@ class Beside:
     def take_in(self, life: Life) -> None:
         if life not in self.open:
             self.open[life] = self._both(BeginTransaction(life))
-        self._both(TakeTransfer("ingest", life, self.open[life]))
+        self._both(TakeTransfers("ingest", life, self.open[life]))
 
     def end(self, life: Life, how: Any) -> None:
         if life in self.open:
@@ -214,7 +212,7 @@ class Beside:
 
     def other(self, what: str, life: Life = ME) -> None:
         if what == "take":
-            self._both(TakeTransfer("ingest", life))
+            self._both(TakeTransfers("ingest", life))
         elif what == "leave":
             self.open.pop(life, None)
             self._both(ReceiverLeft(life))
@@ -387,9 +385,14 @@ def parked(*heads: Header) -> Core:
     return core
 
 
+def take_run(core: Core, most: int = 9, life: Life = ME) -> list[Item]:
+    found: Any = core.step(TakeTransfers("ingest", life, most=most))
+    return list(found)
+
+
 def test_letters_are_taken_as_a_run_by_priority_and_then_in_their_order() -> None:
     core = parked(*(header(bytes(size), priority=priority) for size, priority in ((1, 0), (2, 7), (3, 0), (4, 7))))
-    found = [[item.record.header.length for item in core.step(TakeRun("ingest", ME, most))] for most in (3, 3, 3)]
+    found = [[item.record.header.length for item in take_run(core, most)] for most in (3, 3, 3)]
     assert found == [[2, 4, 1], [3], []]
 
 
@@ -397,34 +400,35 @@ def test_letters_are_taken_as_a_run_by_priority_and_then_in_their_order() -> Non
     "head",
     [header(b"x", f"ingest/{ME.pid}"), header(b"x", lifetime_ns=10**18), header(bytes(LARGEST_INLINE + 1))],
 )
-def test_a_run_that_is_taken_ends_before_what_has_to_be_looked_at_by_itself(head: Header) -> None:
+def test_what_has_to_be_looked_at_by_itself_is_taken_alone(head: Header) -> None:
     core = parked(header(b"x"))
     if head.length > LARGEST_INLINE:
         core.step(SendTransfer(head, Spooled("1s1", head.length)))
     else:
         core.step(SendTransfer(head, b"x"))
-    items = core.step(TakeRun("ingest", ME, 9))
-    assert len(items) == (0 if head.to.pid else 1)
-    assert core.step(TakeRun("ingest", ME, 9)) == []
-    assert core.step(TakeTransfer("ingest", ME)) is not None
+    core.step(SendTransfer(header(b"xx"), b"xx"))
+    assert [[item.record.header.to.pid for item in take_run(core)] for _ in range(3)] == [[0], [head.to.pid], [0]]
 
 
 def test_a_letter_whose_time_ends_among_those_of_a_run_expires_and_the_next_ones_are_taken() -> None:
-    core = parked(header(b"x"), header(b"xx", lifetime_ns=SECOND), header(b"xxx"))
+    core = parked(header(b"x"), header(b"xx", lifetime_ns=SECOND), header(b"xxx"), header(b"xxxx"))
     later(core, 2)
-    assert len(core.step(TakeRun("ingest", ME, 9))) == 1
-    assert core.step(TakeRun("ingest", ME, 9)) == []
-    assert take(core).record.header.length == 3
+    assert [[item.record.header.length for item in take_run(core)] for _ in range(2)] == [[1], [3, 4]]
     assert core.state.counts == {TransferState.EXPIRED: 1}
 
 
-def test_what_was_delivered_before_is_taken_by_itself() -> None:
+def test_what_was_delivered_before_is_taken_alone() -> None:
+    core = parked(header(b"x"), header(b"x"), header(b"x"))
+    (item,) = take_run(core, 1)
+    settle(core, item.lsn, TransferState.ACCEPTED, by=ME)
+    assert take_run(core) == [item]
+    assert len(take_run(core)) == 2
+
+
+def test_in_a_transaction_a_letter_is_taken_alone() -> None:
     core = parked(header(b"x"), header(b"x"))
-    (item,) = core.step(TakeRun("ingest", ME, 1))
-    core.step(SettleTransfer(item.lsn, TransferState.ACCEPTED, by=ME))
-    assert core.step(TakeRun("ingest", ME, 9)) == []
-    assert core.step(TakeTransfer("ingest", ME)) is item
-    assert len(core.step(TakeRun("ingest", ME, 9))) == 1
+    txn: Any = core.step(BeginTransaction())
+    assert len(core.step(TakeTransfers("ingest", ME, txn, 9))) == 1  # type: ignore[arg-type]
 
 
 def test_a_run_that_cannot_be_logged_is_not_taken() -> None:
@@ -432,26 +436,41 @@ def test_a_run_that_cannot_be_logged_is_not_taken() -> None:
     before = pack_state(core.state)
     core.log.fails_after = 0
     with pytest.raises(OSError, match="full"):
-        core.step(TakeRun("ingest", ME, 9))
+        take_run(core)
     assert pack_state(core.state) == before
     core.log.fails_after = None
-    assert len(core.step(TakeRun("ingest", ME, 9))) == 2
+    assert len(take_run(core)) == 2
 
 
 def test_who_is_no_receiver_takes_no_run() -> None:
     with pytest.raises(TransferRefused, match="no receiver of 'ingest'"):
-        Core().step(TakeRun("ingest", ME, 9))
+        take_run(Core())
 
 
-def test_of_letters_that_are_not_all_its_own_a_receiver_consumes_none_as_a_run() -> None:
+def test_of_letters_that_are_not_all_its_own_a_receiver_consumes_those_that_are() -> None:
     core = parked(header(b"x"), header(b"x"), header(b"x"))
-    (mine,), (other,) = (core.step(TakeRun("ingest", life, 1)) for life in (ME, OTHER))
+    (mine,), (other,) = (take_run(core, 1, life) for life in (ME, OTHER))
+    waiting = max(core.state.items)
     before = core.log.records()
-    for items in ([mine.lsn, other.lsn], [mine.lsn, 1 << 40], [mine.lsn, max(core.state.items)]):
-        assert core.step(ConsumeRun(items, ME)) is False
+    refused: Any = core.step(SettleTransfers([other.lsn, 1 << 40, waiting], TransferState.CONSUMED, by=ME))
+    assert list(refused) == [other.lsn, 1 << 40, waiting]
+    assert f"is not {ME}'s: {OTHER} has taken it" in refused[other.lsn]
+    assert "there is no transfer" in refused[1 << 40]
     assert core.log.records() == before
-    assert core.step(ConsumeRun([mine.lsn], ME)) is True
-    assert mine.lsn not in core.state.items
+    refused = core.step(SettleTransfers([mine.lsn, other.lsn], TransferState.CONSUMED, by=ME))
+    assert (list(refused), list(core.state.items)) == ([other.lsn], [other.lsn, waiting])
+
+
+def test_letters_that_are_given_back_together_are_dead_letters_each_by_its_own_deliveries() -> None:
+    core = parked(header(b"x"), header(b"x"))
+    core.machine.limits = LIMITS
+    (often,) = take_run(core, 1)
+    settle(core, often.lsn, TransferState.ACCEPTED, by=ME)
+    taken = [*take_run(core), *take_run(core)]
+    before = len(core.log.batches)
+    assert core.step(SettleTransfers([item.lsn for item in taken], TransferState.ACCEPTED, "busy", ME)) == {}
+    assert [item.state for item in taken] == [TransferState.DEAD, TransferState.ACCEPTED]
+    assert len(core.log.batches) == before + 1
 
 
 def test_a_letter_of_a_run_is_found_by_its_id_until_it_has_ended() -> None:
@@ -466,9 +485,9 @@ def test_a_letter_of_a_run_is_found_by_its_id_until_it_has_ended() -> None:
     assert sorted(lsns) == lsns
     ended = 0
     for more in (4, 2, 1, 2):
-        taken = [item.lsn for item in core.step(TakeRun("ingest", ME, more))]
+        taken = [item.lsn for item in take_run(core, more)]
         assert [core.state.numbers(id) for id in ids] == [()] * ended + lsns[ended:]
-        core.step(ConsumeRun(taken, ME))
+        core.step(SettleTransfers(taken, TransferState.CONSUMED, by=ME))
         ended += more
         assert [core.state.numbers(id) for id in ids] == [()] * ended + lsns[ended:]
     assert not core.state.items.runs._own  # their runs are gone, too

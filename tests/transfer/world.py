@@ -20,8 +20,6 @@ from rtmw.transfer.events import (
     RollBack,
     SendTransfer,
     SetSavepoint,
-    SettleTransfer,
-    TakeTransfer,
 )
 from rtmw.transfer.limits import Limits
 from rtmw.transfer.queues import Item
@@ -29,6 +27,7 @@ from rtmw.transfer.records import TransferState
 from rtmw.transfer.recovery import pack_state, redo
 from rtmw.transfer.state import State
 from tests.transfer.memory import ME, Core, MemoryLog, header, recovered
+from tests.transfer.steps import first_of, settle
 
 DELIVERIES = 2
 SERVICES = ("ingest", "archive")
@@ -100,7 +99,7 @@ class World:
     def take(self, txn: int, service: str) -> None:
         there = [(-p.priority, body) for body, p in self.parcels.items() if self._is_free(p, service)]
         wanted = min(there)[1] if there else None
-        found: Any = self.core.step(TakeTransfer(service, ME, txn))
+        found: Any = first_of(self.core, service, ME, txn)
         if (found.record.body if found is not None else None) != wanted:
             raise Wrong(f"taken from {service}: {found}, and not {wanted!r}")
         if wanted is not None:
@@ -118,7 +117,7 @@ class World:
     def settle(self, body: bytes, consumed: bool) -> None:
         """Of a parcel that is out."""
         state = TransferState.CONSUMED if consumed else TransferState.ACCEPTED
-        self.core.step(SettleTransfer(self._number(body), state, by=ME))
+        settle(self.core, self._number(body), state, by=ME)
         parcel = self.parcels.pop(body)
         if not consumed:
             dead = parcel.deliveries >= DELIVERIES

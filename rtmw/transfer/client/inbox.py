@@ -3,7 +3,7 @@
 Callers that wait share one Take, which waits at the core (`Taking`). Each answer puts its letters where every caller
 finds them, and the first caller to come has the first letter. A Take for which nobody waits any more is given up, so
 the core hands over nothing to nobody; letters that were on their way by then are ahead of the next call. Letters that
-the tasks of an event loop consume in one turn are settled by one request (`Consuming`).
+the tasks of an event loop consume in one turn are settled by one request (`Settling`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,7 @@ from rtmw.transfer.client.line import Line, new_life
 from rtmw.transfer.client.waiting import Deadline, Pending, error_in
 from rtmw.transfer.errors import TransferError
 from rtmw.transfer.header import Delivery, File, Header, Kind, unpack_body
-from rtmw.transfer.messages import Consume, Consumed, Failed, Handed, Join, Leave, Message, Settle, Take
+from rtmw.transfer.messages import Handed, Join, Leave, Message, Settle, Settled, Take
 from rtmw.transfer.records import NEVER_LOGGED, Spooled, TransferId, TransferState
 from rtmw.types import resolve
 
@@ -143,18 +143,20 @@ class Letter:
         self._settle(TransferState.ACCEPTED, reason)
 
     def _settle(self, state: TransferState, cause: str) -> None:
-        pending = self._begin(state, cause)
-        if pending is not None and self._is_logged:
-            self._inbox._line.wait(pending)
+        together = self._begin(state, cause)
+        if together is not None and self._is_logged:
+            self._inbox._line.wait_until(lambda: together.is_done, None)
+            together.result(0)
 
-    def _begin(self, state: TransferState, cause: str) -> Pending | None:
+    def _begin(self, state: TransferState, cause: str) -> Together | None:
         if self._txn:
             raise ValueError(f"transaction {self._txn} has taken this letter; commit or abort that")
         if self._is_settled:
             return None
-        self._is_settled = True
-        message = Settle(self._handed.item, state, cause[:1000])
-        return self._inbox._line.requests.begin(Pending(self._inbox._life, message, on_done=self._inbox._settled))
+        self._is_settled, together = True, Together(state, cause[:1000])
+        together.items.append(self._handed.item)
+        self._inbox._settling.ask(together)
+        return together
 
     def _end_of(self, error: BaseException | None) -> tuple[TransferState, str]:
         return (TransferState.CONSUMED, "") if error is None else (TransferState.ACCEPTED, repr(error))
@@ -174,21 +176,18 @@ class Letter:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """Consume the letter with what else is consumed in this turn of the event loop, or give it back."""
         if self._txn or self._is_settled:
             return
-        if error is None:
-            await self._consume_together()
-            return
-        pending = self._begin(*self._end_of(error))
-        if pending is not None and self._is_logged:
-            await self._inbox._line.reached(pending)
-
-    async def _consume_together(self) -> None:
-        """Consume the letter with what else is consumed in this turn of the event loop."""
-        self._is_settled, consuming = True, self._inbox._consuming
-        place = consuming.add(self._handed.item)
-        if self._is_logged:
-            await consuming.reached(*place)
+        index, together = 0, None
+        if error is not None:
+            together = self._begin(*self._end_of(error))
+        else:
+            self._is_settled = True
+            together, index = self._inbox._settling.add(self._handed.item)
+        if together is not None and self._is_logged:
+            await self._inbox._line.until(lambda: together.is_done, None)
+            together.result(index)
 
     def __repr__(self) -> str:
         return f"<rtmw.Letter {self.id} from {self.sender!r}, {self.size} bytes>"
@@ -200,58 +199,48 @@ Loop = asyncio.AbstractEventLoop
 
 
 class Together:
-    """The letters that one request consumes. The thread of the line writes it, once it was asked."""
+    """The letters that one request settles. The thread of the line writes it, once it was asked."""
 
-    __slots__ = ("_errors", "is_done", "items")
+    __slots__ = ("_errors", "cause", "is_done", "items", "refused", "state")
 
-    def __init__(self) -> None:
+    def __init__(self, state: TransferState, cause: str) -> None:
+        self.state, self.cause = state, cause
         self.items: list[int] = []
         self.is_done = False
+        self.refused = 0
+        """Number of these letters that the core did not accept."""
         self._errors: dict[int, Exception] = {}
 
     def answered(self, pending: Pending) -> None:
         if pending.error is not None:
-            self.fail(pending.error)
-        elif isinstance(pending.answer, Consumed):
+            self._errors = dict.fromkeys(range(len(self.items)), pending.error)
+        elif isinstance(pending.answer, Settled):
             self._errors = {index: error_in(failed) for index, failed in pending.answer.failed}
-            self.is_done = True
-
-    def fail(self, error: Exception) -> None:
-        self._errors = dict.fromkeys(range(len(self.items)), error)
+        self.refused = len(self._errors) if pending.answer is not None else 0
         self.is_done = True
 
-    @property
-    def refused(self) -> int:
-        """Number of these letters that the core did not accept."""
-        return len(self._errors)
-
     def result(self, index: int) -> None:
-        """Raise the error of a letter that was not consumed, once the request is done."""
+        """Raise the error of a letter that was not settled, once the request is done."""
         error = self._errors.get(index)
         if error is not None:
             raise type(error)(*error.args)  # anew for each who asks: a traceback belongs to one of them
 
 
-class Consuming:
-    """Consumes letters of one inbox together. `settled`: called when a request was answered, by the line's thread."""
+class Settling:
+    """Settles letters of one inbox. `settled`: called when a request was answered, by the line's thread."""
 
     def __init__(self, line: Line, life: Life, settled: Callable[[Together], object]) -> None:
         self._line, self._requests, self._life, self._settled = line, line.requests, life, settled
         self._open: dict[Loop, Together] = {}
-        """Letters that go out at the end of the turn, by event loop; under the lock of the requests."""
-
-    async def reached(self, together: Together, index: int) -> None:
-        """Wait until the letter was consumed. Raises why it was not; CoreNotRunning."""
-        await self._line.until(lambda: together.is_done, None)
-        together.result(index)
+        """Letters that are consumed at the end of the turn, by event loop; under the lock of the requests."""
 
     def add(self, item: int) -> tuple[Together, int]:
-        """Add a letter to those of this turn of the event loop. Returns them, and the index of the letter."""
+        """Add a letter to those that this turn of the event loop consumes. Returns them, and the letter's index."""
         loop = asyncio.get_running_loop()
         with self._requests.lock:
             together = self._open.get(loop)
             if together is None:
-                together = self._open[loop] = Together()
+                together = self._open[loop] = Together(TransferState.CONSUMED, "")
                 loop.call_soon(self._send, loop)
             together.items.append(item)
             index = len(together.items) - 1
@@ -269,18 +258,25 @@ class Consuming:
         with self._requests.lock:
             together = self._open.pop(loop, None)
             if together is not None:
-                self._ask(together)
+                with suppress(Exception):  # its tasks raise it
+                    self.ask(together)
 
-    def _ask(self, together: Together) -> None:
+    def ask(self, together: Together) -> None:
+        """Send a request. Raises what keeps it from being sent, which is its end."""
+
         def answered(pending: Pending) -> None:
             together.answered(pending)
             self._settled(together)
 
+        message = Settle(together.state, together.cause, tuple(together.items))
+        pending = Pending(self._life, message, on_done=answered)
         try:
-            self._requests.begin(Pending(self._life, Consume(tuple(together.items)), on_done=answered))
-        except Exception as error:  # its tasks raise it
-            together.fail(error)
+            self._requests.begin(pending)
+        except Exception as error:
+            pending.error = error
+            together.answered(pending)
             self._line.changed.notify()
+            raise
 
 
 TAKEN_MOST: Final = 64
@@ -423,7 +419,7 @@ class Inbox(Closing):
         self._closed = False
         self._line = Line.for_member(domain, wait)
         self._taking = Taking(self._line, self._life, self._handed)
-        self._consuming = Consuming(self._line, self._life, self._consumed)
+        self._settling = Settling(self._line, self._life, self._settled)
         self._line.enter(self, wait)
 
     # ---- taking ----
@@ -558,7 +554,7 @@ class Inbox(Closing):
         """Letters that it has not consumed go to other inboxes, or wait. Idempotent."""
         if not self._closed:
             self._closed = True
-            self._consuming.send()
+            self._settling.send()
             self._line.leave(self._life, Leave())
             self._taking.ahead.clear()
 
@@ -576,12 +572,7 @@ class Inbox(Closing):
         if item < NEVER_LOGGED:
             self._held[item] = None
 
-    def _settled(self, pending: Pending) -> None:
-        assert isinstance(pending.message, Settle), "it is called for those"
-        self._held.pop(pending.message.item, None)
-        self._refused += isinstance(pending.answer, Failed)
-
-    def _consumed(self, together: Together) -> None:
+    def _settled(self, together: Together) -> None:
         for item in together.items:
             self._held.pop(item, None)
         self._refused += together.refused

@@ -15,24 +15,22 @@ from typing import Any, Protocol
 from rtmw.errors import LogFull
 from rtmw.transfer import messages
 from rtmw.transfer.address import Life
-from rtmw.transfer.core.effects import FAILURES, Do, Steps, failed, tell
-from rtmw.transfer.errors import TransactionAborted
+from rtmw.transfer.core.effects import Do, Steps, failed, tell
+from rtmw.transfer.errors import TransactionAborted, TransferRefused
 from rtmw.transfer.events import (
     AbortTransaction,
     CommitTransaction,
-    ConsumeRun,
     DestroySavepoint,
     Event,
     RollBack,
     SetSavepoint,
-    SettleTransfer,
-    TakeRun,
-    TakeTransfer,
+    SettleTransfers,
+    TakeTransfers,
 )
 from rtmw.transfer.frames import LARGEST_BYTES, Frame
 from rtmw.transfer.header import Delivery, Header
 from rtmw.transfer.machine import Machine
-from rtmw.transfer.messages import Consumed, Done, Failed, Handed, HandedRun, Settle, Take
+from rtmw.transfer.messages import Done, Handed, HandedRun, Settle, Settled, Take
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import Request, Spooled, TransferState, own_id
 from rtmw.transfer.store import Machines, is_volatile
@@ -212,22 +210,17 @@ class Receiving:
         return count
 
     def _take(self, head: Item, frame: Frame, take: Take, most: int) -> Generator[Any, Any, Sequence[Item]]:
-        """Hand over the letters that come first in the machine of the first one, if they go the common way; else the
-        first one; none, if its time was over."""
+        """Hand over what comes first in the machine of the first one: that alone, if what is in the other machine may
+        come between; none, if its time was over."""
         service, logged = self._members[frame.life].name, not is_volatile(head.lsn)
-        items: Sequence[Item] = ()
-        item: Item | None
-        if not take.txn and self._handing.has_one_machine(service, frame.life):
-            items = yield Do(TakeRun(service, frame.life, most), logged)
-        if not items:
-            item = yield Do(TakeTransfer(service, frame.life, take.txn), logged)
-            items = () if item is None else (item,)
+        most = most if self._handing.has_one_machine(service, frame.life) else 1
+        items: Sequence[Item] = yield Do(TakeTransfers(service, frame.life, take.txn, most), logged)
         self.redelivered += sum(item.deliveries > 1 for item in items)
         for message in self._handing.handed_all(items):
             yield tell(frame, message, logged)
-        for item in items:
-            if item.record.header.delivery is Delivery.SMALL_RAW:
-                yield Do(SettleTransfer(item.lsn, TransferState.CONSUMED), logged)
+        raws = [item.lsn for item in items if item.record.header.delivery is Delivery.SMALL_RAW]
+        if raws:
+            yield Do(SettleTransfers(raws, TransferState.CONSUMED), logged)
         return items
 
     def serve(self, service: str) -> Steps:
@@ -251,30 +244,18 @@ class Receiving:
             yield from self.serve(service)
 
     def settle(self, frame: Frame, settle: Settle) -> Steps:
-        """Settle a letter. One that is gone was settled before a crash that lost the answer: no other receiver can have
-        had it meanwhile."""
-        state = yield from self._settle(frame.life, settle)
-        yield tell(frame, Done(state), not is_volatile(settle.item))
-
-    def _settle(self, life: Life, settle: Settle) -> Generator[Any, Any, TransferState]:
-        state = TransferState(settle.state)
-        if settle.item in self._machines.of(settle.item).state.items:
-            state = yield Do(SettleTransfer(settle.item, state, settle.cause, life), not is_volatile(settle.item))
-        return state
-
-    def consume(self, frame: Frame, items: tuple[int, ...]) -> Steps:
-        """Consume letters in one step of each machine; what cannot be goes letter by letter."""
-        volatile = [item for item in items if is_volatile(item)]
-        logged = [item for item in items if not is_volatile(item)] if volatile else items
-        alone: set[int] = set()
-        for run in filter(None, (logged, volatile)):
-            if not (yield Do(ConsumeRun(run, frame.life), run is logged)):
-                alone.update(run)
-        failures: list[tuple[int, Failed]] = []
-        for index, item in enumerate(items if alone else ()):
-            if item in alone:
-                try:
-                    yield from self._settle(frame.life, Settle(item, TransferState.CONSUMED, ""))
-                except FAILURES as error:
-                    failures.append((index, failed(error)))
-        yield tell(frame, Consumed(tuple(failures)), bool(logged))
+        """Settle letters, in one step of each machine. One that is gone was settled before a crash that lost the
+        answer: no other receiver can have had it meanwhile."""
+        volatile = [item for item in settle.items if is_volatile(item)]
+        logged = [item for item in settle.items if not is_volatile(item)] if volatile else settle.items
+        refused: dict[int, str] = {}
+        for items, is_logged in ((logged, True), (volatile, False)):
+            if items:
+                state = TransferState(settle.state)
+                refused.update((yield Do(SettleTransfers(items, state, settle.cause, frame.life), is_logged)))
+        failures = [
+            (index, failed(TransferRefused(refused[item])))
+            for index, item in enumerate(settle.items if refused else ())
+            if item in refused and item in self._machines.of(item).state.items
+        ]
+        yield tell(frame, Settled(tuple(failures)), bool(logged))

@@ -20,6 +20,7 @@ import asyncio
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, Self
 from uuid import NAMESPACE_URL, uuid5
@@ -46,8 +47,7 @@ from rtmw.transfer.events import (
     Now,
     PassOver,
     SendTransfer,
-    SettleRun,
-    SettleTransfer,
+    SettleTransfers,
 )
 from rtmw.transfer.files import Fingerprint, Folder
 from rtmw.transfer.header import Delivery, Header, Kind
@@ -198,15 +198,11 @@ class CoreDesk:
             self.add_waiting(item)
 
     def report_run(self, states: Mapping[TransferId, TransferState]) -> bool:
-        logged: dict[int, TransferState] = {}
-        volatile: dict[int, TransferState] = {}
-        for id, state in states.items():
-            item = self.outgoing(id)
-            if item is not None and item.state is not state:
-                (volatile if is_volatile(item.lsn) else logged)[item.lsn] = state
+        found = [(item, state) for id, state in states.items() if (item := self.outgoing(id)) is not None]
+        moved = [(item.lsn, state) for item, state in found if item.state is not state]
         try:
-            for run in filter(None, (logged, volatile)):
-                self.host.submit(SettleRun(run), run is logged)
+            for (logged, state), same in groupby(moved, lambda one: (not is_volatile(one[0]), one[1])):
+                self.host.submit(SettleTransfers([lsn for lsn, _ in same], state), logged)
         except LogFull:
             return False
         return True
@@ -215,11 +211,10 @@ class CoreDesk:
         machine = self._machines.of(item.lsn)
         while item.lsn in machine.state.items and item.state is not state:
             try:
-                self.host.submit(SettleTransfer(item.lsn, state, cause), machine is self._machines.logged)
+                self.host.submit(SettleTransfers((item.lsn,), state, cause), machine is self._machines.logged)
+                break
             except LogFull:
                 await asyncio.sleep(_AGAIN_S)
-            except TransferRefused:
-                break
         await self.host.durable()
 
     # ---- from other nodes ----

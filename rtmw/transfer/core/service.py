@@ -62,7 +62,7 @@ from rtmw.transfer.events import (
     ReceiverLeft,
     SendRun,
     SendTransfer,
-    SettleTransfer,
+    SettleTransfers,
 )
 from rtmw.transfer.files import Fingerprint
 from rtmw.transfer.frames import LARGEST_BYTES, Frame
@@ -134,18 +134,19 @@ class Altering:
             raise TransferRefused(f"transfer {id} is for node {node!r}, which says how it ends: try it again there")
         if node and item.state in _TAKEN:
             raise TransferRefused(f"transfer {id} is {item.state.name}")  # its node would say nothing new
-        logged = not is_volatile(item.lsn)
-        if state is not TransferState.CANCELLED:
-            settled = yield Do(SettleTransfer(item.lsn, state, _WHY), logged)
-            yield _answer(frame, messages.Done(settled), logged)
-        elif not node or nodes.withdraw(item):
-            yield Do(SettleTransfer(item.lsn, state, _WHY), logged)
-            self._asked.setdefault(id, []).append(frame)
+        logged, is_cancelled = not is_volatile(item.lsn), state is TransferState.CANCELLED
+        if not node or nodes.withdraw(item):
+            refused = yield Do(SettleTransfers((item.lsn,), state, _WHY), logged)
+            if refused:
+                raise TransferRefused(refused[item.lsn])
         elif nodes.is_up(node):
-            self._asked.setdefault(id, []).append(frame)
             self._at[id] = node
         else:
             raise TransferRefused(_not_connected(id, node))
+        if is_cancelled:
+            self._asked.setdefault(id, []).append(frame)
+        else:
+            yield _answer(frame, messages.Done(state), logged)
 
     def look(self, nodes: Elsewhere) -> Steps:
         """Answer requests that wait for a node whose session has ended. Call it now and then."""
@@ -418,7 +419,7 @@ LARGEST_NUMBER: Final = (1 << 63) - 1
 """Largest number of a request that the log knows."""
 
 
-_TAKING: Final = (messages.Take, messages.Untake, messages.Settle, messages.Consume)
+_TAKING: Final = (messages.Take, messages.Untake, messages.Settle)
 """Requests of inboxes."""
 
 
@@ -511,8 +512,6 @@ class Service:
                 yield from self._receiving.untake(frame, take)
             case messages.Settle() as settle:
                 yield from self._receiving.settle(frame, settle)
-            case messages.Consume(items=items):
-                yield from self._receiving.consume(frame, items)
             case messages.Alter(id=id, state=state):
                 yield from self._altering.alter(frame, id, TransferState(state), self.nodes)
             case messages.Ask(id=id):
@@ -545,7 +544,7 @@ class Service:
         for item in list(self.machines.logged.state.items.made.values()):
             is_taken = item.taker == life and item.state is TransferState.DELIVERED and not item.txn
             if is_taken and item.lsn not in held:
-                event = SettleTransfer(item.lsn, TransferState.ACCEPTED, "its core ended meanwhile")
+                event = SettleTransfers((item.lsn,), TransferState.ACCEPTED, "its core ended meanwhile")
                 yield from self._unfinished.do(event)
 
     def _ended(self, lives: frozenset[Life]) -> Steps:

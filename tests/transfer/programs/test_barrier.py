@@ -198,7 +198,7 @@ def test_a_program_whose_hearing_fails_is_told_so_and_waits_no_longer(
         Show("info a:" + "f" * 2000 + ":1"),
         Savepoint(9, LONG_TEXT),
         Ask(TransferId(LONG_TEXT, 1, 1)),
-        Settle(5, TransferState.REFUSED, LONG_TEXT),
+        Settle(TransferState.REFUSED, LONG_TEXT, (5,)),
         Take(0, 0, 2),
         Take(0, 1, 1),
         Send(0, Header(Address.parse("ingest"), Kind.COMPOSITE, 11), b"", b"\1\0\1" + bytes([255] * 8)),
