@@ -12,7 +12,7 @@ import pytest
 
 import rtmw
 from rtmw.durable_log.syncing import FAST_S, SYNCS, Syncing
-from rtmw.transfer.events import SendTransfer
+from rtmw.transfer.events import SendTransfers
 from rtmw.transfer.store import Store
 from tests.bus import LONG
 from tests.child import Spawn
@@ -35,7 +35,7 @@ class Watched(Syncing):
 
 
 def log_one(syncing: Syncing, store: Store) -> None:
-    last = store.submit(SendTransfer(header(b"x"), b"x")).last
+    last = store.submit(SendTransfers(header(b"x"), (b"x",))).last
     assert last is not None
     syncing.note(last)
 
@@ -163,7 +163,7 @@ def test_the_disk_begins_with_what_an_answer_waits_for_and_not_with_what_none_wa
 
         def is_written(body: bytes, waits: bool) -> bool:
             """Before the log's own thread has synced it, which it does after a tenth of a second."""
-            last = store.submit(SendTransfer(header(body), body)).last
+            last = store.submit(SendTransfers(header(body), (body,))).last
             assert last is not None
             syncing.note(last, waits)
             was_ahead = body in segment.read_bytes() and last.state is rtmw.Durability.BUFFERED
@@ -181,13 +181,13 @@ def test_a_log_that_fails_ends_the_loop_and_nothing_that_waits_is_done(tmp_path:
         import asyncio, resource, signal
         import rtmw
         from rtmw.durable_log.syncing import Syncing
-        from rtmw.transfer.events import SendTransfer
+        from rtmw.transfer.events import SendTransfers
         from rtmw.transfer.store import Store
         from tests.transfer.memory import header
 
         async def run(store):
             syncing = Syncing(store._log)
-            syncing.note(store.submit(SendTransfer(header(b"x"), b"x")).last)
+            syncing.note(store.submit(SendTransfers(header(b"x"), (b"x",))).last)
             syncing.later(lambda: print("it is durable"))
             syncing.start()
             await syncing.run(lambda: None)

@@ -12,7 +12,7 @@ If the log has no room, the generator is closed: what was appended before is val
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias, TypeVar
 
@@ -34,7 +34,6 @@ __all__ = [
     "AbortTransaction",
     "Aborted",
     "Append",
-    "ArriveRun",
     "BeginTransaction",
     "Came",
     "CommitTransaction",
@@ -49,8 +48,8 @@ __all__ = [
     "ReceiverJoined",
     "ReceiverLeft",
     "RollBack",
-    "SendRun",
-    "SendTransfer",
+    "SendTransfers",
+    "Sent",
     "SetSavepoint",
     "SettleTransfers",
     "Steps",
@@ -77,21 +76,24 @@ class BeginTransaction:
 
 
 @dataclass(frozen=True, slots=True)
-class SendTransfer:
-    """Answer: the ids of what was enqueued (one; with `service/*` one a receiver); none: it has come before.
+class SendTransfers:
+    """Bodies of one sender, in their order. Answer: `Sent`, of as many of them as go together.
 
-    TransferRefused: the address means nobody, or a queue is full. TransactionAborted: the transaction became too
-    large.
+    TransferRefused: the address means nobody, or a queue is full; that is so of the first one. TransactionAborted: the
+    transaction became too large.
     """
 
     header: Header
-    body: bytes | Spooled
+    """Header of the first one; those of the others differ in the length alone."""
+    bodies: Sequence[bytes | Spooled]
+    """One at least."""
     sender: str = ""
     txn: int = 0
-    id: TransferId | None = None
-    """Id of a transfer from another node; None: it begins here, and gets one."""
+    ids: Sequence[TransferId] = ()
+    """Ids of transfers from another node, of one incarnation; empty: they begin here, and get ids."""
     request: Request | None = None
-    """A request that was done already is not done again: the answer is its outcome. Not in a transaction."""
+    """Request of the first one; those of the others follow one after the other. A request that was done already is not
+    done again: the answer is its outcome. Not in a transaction."""
     once: bytes = b""
     """The id that its sender has chosen. If it was sent before, nothing is done, and the answer is what was enqueued
     then. TransferRefused: something else was sent with it."""
@@ -99,30 +101,16 @@ class SendTransfer:
     """The transfer has files: what carries to other nodes brings it to receivers here, too."""
 
 
-class SendRun(NamedTuple):
-    """Several letters of one sender, in no transaction, whose headers differ in their length alone. Answer: the id of
-    the first; those of the others follow one after the other. None: not all of them go the common way, so nothing was
-    done; send each by itself.
-    """
+class Sent(NamedTuple):
+    """What has become of the first ones of several bodies."""
 
-    header: Header
-    """Header of the first letter."""
-    bodies: Sequence[bytes]
-    sender: str
-    request: Request
-    """Request of the first letter; those of the others follow one after the other."""
-
-
-@dataclass(frozen=True, slots=True)
-class ArriveRun:
-    """Several letters of one sender with one header come from another node. Answer: True; False: not all of them go
-    the common way, so nothing was done. TransferRefused: see SendTransfer."""
-
-    header: Header
-    """`length` is that of each body."""
-    sender: str
-    letters: Mapping[TransferId, bytes]
-    """Their ids are of one incarnation."""
+    done: int
+    """Number of bodies that were sent, from the first one on, and at least one: send the others anew."""
+    ids: Sequence[TransferId]
+    """What was enqueued for the first one (one id; with `service/*` one a receiver); the ids of the others follow one
+    after the other. None: a transfer from another node has come before."""
+    is_new: bool = True
+    """Was it enqueued now, and not before?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,9 +216,7 @@ class Tick:
 
 Event: TypeAlias = (
     BeginTransaction
-    | SendTransfer
-    | SendRun
-    | ArriveRun
+    | SendTransfers
     | TakeTransfers
     | SettleTransfers
     | SetSavepoint

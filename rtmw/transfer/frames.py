@@ -24,7 +24,6 @@ from rtmw.transfer.header import header_of, pack_sized_header, unpack_sized_head
 from rtmw.transfer.messages import (
     Abort,
     Accepted,
-    AcceptedRun,
     Advanced,
     Alter,
     Ask,
@@ -121,8 +120,8 @@ _HEAD: Final = Struct("<BBHIQIIQ")
 _SEND: Final = Struct("<QH")
 """Transaction, and size of the header."""
 _SIZE: Final = Struct("<H")
-_ONE: Final = Struct("<HH")
-"""A number, and size of the node of the id behind it."""
+_ONE: Final = Struct("<HHH")
+"""Numbers of transfers and of ids, and size of the node of the id behind them."""
 _ID: Final = Struct("<QQ")
 _LEAST: Final = _HEAD.size + _SEND.size
 
@@ -166,14 +165,13 @@ _KINDS: Final[dict[int, tuple[type[Message], str]]] = {
     17: (Sends, "R"),
     19: (GiveUp, ""),
     64: (Done, "8"),
-    65: (Accepted, "I"),
+    65: (Accepted, "2I"),
     66: (Failed, "1w"),
     67: (Handed, "84ithb"),
     68: (Moves, "M"),
     69: (Undone, "81"),
     70: (Got, "8"),
     71: (Shown, "1d"),
-    72: (AcceptedRun, "2i"),
     73: (HandedRun, "t8thL"),
     74: (Settled, "F"),
     75: (MovesRun, "t81N"),
@@ -240,18 +238,13 @@ def _quick_sends(data: bytes | memoryview) -> Sends | None:
 
 
 def _quick_accepted(data: bytes | memoryview) -> Accepted | None:
-    """Read an Accepted of one id; None: it has several, or is damaged."""
-    run = _quick_run(data)
-    return Accepted((run.id,)) if run is not None and run.count == 1 else None
-
-
-def _quick_run(data: bytes | memoryview) -> AcceptedRun | None:
-    count, size = _ONE.unpack_from(data, _HEAD.size)
+    """Read an Accepted of one id; None: it has another number of ids, or is damaged."""
+    count, ids, size = _ONE.unpack_from(data, _HEAD.size)
     begin = _HEAD.size + _ONE.size
-    if size > LONGEST_TEXT or len(data) != begin + size + _ID.size:
+    if ids != 1 or size > LONGEST_TEXT or len(data) != begin + size + _ID.size:
         return None
     node = str(data[begin : begin + size], "utf-8")
-    return AcceptedRun(count, TransferId(node, *_ID.unpack_from(data, begin + size)))
+    return Accepted(count, (TransferId(node, *_ID.unpack_from(data, begin + size)),))
 
 
 def _strict_frame(data: bytes | memoryview) -> Frame:
@@ -415,5 +408,4 @@ _QUICK: Final[dict[int, Callable[[bytes | memoryview], Message | None]]] = {
     3: _quick_send,
     17: _quick_sends,
     65: _quick_accepted,
-    72: _quick_run,
 }

@@ -16,18 +16,17 @@ them. Letters for another node go there as runs, and come as runs.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, cast
 
 from rtmw.transfer.address import Life, check_receiver, lives_meant
-from rtmw.transfer.duplicates import OnceEntry
+from rtmw.transfer.duplicates import LARGEST_SEQUENCE
 from rtmw.transfer.errors import TransactionAborted, TransferRefused
 from rtmw.transfer.events import (
     Aborted,
     AbortTransaction,
     Append,
-    ArriveRun,
     BeginTransaction,
     CommitTransaction,
     DestroySavepoint,
@@ -38,15 +37,15 @@ from rtmw.transfer.events import (
     ReceiverJoined,
     ReceiverLeft,
     RollBack,
-    SendRun,
-    SendTransfer,
+    SendTransfers,
+    Sent,
     SetSavepoint,
     SettleTransfers,
     Steps,
     TakeTransfers,
     Tick,
 )
-from rtmw.transfer.header import Delivery
+from rtmw.transfer.header import Delivery, Header
 from rtmw.transfer.limits import Limits
 from rtmw.transfer.queues import Item, next_states
 from rtmw.transfer.records import (
@@ -77,9 +76,7 @@ __all__ = [
     "Machine",
     "abort",
     "append",
-    "arrive_run",
     "confirm_ends",
-    "send_run",
     "undo_losers",
     "undo_until",
     "undone",
@@ -141,33 +138,6 @@ def undo_losers(state: State, deliveries: int) -> Steps[None]:
             yield from abort(state, row, AbortCause.RESTART, deliveries)
 
 
-def send_run(state: State, run: SendRun, first: TransferId, parked: int) -> Steps[TransferId | None]:
-    """Send the letters of a run in one batch of the log, with the same result as one by one. `first`: the id of the
-    first letter; `parked`: transfers that there may be."""
-    has_room = len(state.items) + len(run.bodies) <= parked
-    are_small = max(map(len, run.bodies)) <= LARGEST_INLINE
-    is_common = are_small and is_plain(run.header) and run.header.to.node != state.node
-    if not (has_room and is_common and state.requests.is_new(run.request)):
-        return None
-    told = run.header, tuple(run.bodies), run.sender
-    yield from append(state, Enqueue(NONE, NONE, first, *told, request=run.request))
-    return first
-
-
-def arrive_run(state: State, run: ArriveRun, parked: int) -> Steps[bool]:
-    """Enqueue letters of another node in one batch of the log, with the same result as one by one."""
-    has_room = len(state.items) + len(run.letters) <= parked
-    is_common = is_plain(run.header) and not run.header.to.node
-    if not (has_room and is_common) or any(id.node == state.node or state.has_come(id) for id in run.letters):
-        return False
-    ids = tuple(run.letters)
-    state.seen.check(max(ids))
-    others = tuple(id.sequence for id in ids[1:])
-    told = run.header, tuple(run.letters.values()), run.sender
-    yield from append(state, Enqueue(NONE, NONE, ids[0], *told, others=others))
-    return True
-
-
 def confirm_ends(state: State, ids: Collection[TransferId]) -> Steps[None]:
     """Log in one batch that the node where these transfers began knows their ends."""
     ended = [Settled(id) for id in ids if id in state.owed and not state.numbers(id)]
@@ -175,8 +145,10 @@ def confirm_ends(state: State, ids: Collection[TransferId]) -> Steps[None]:
         yield from append(state, *ended)
 
 
-def _why_not(item: Item, event: SettleTransfers) -> str:
+def _why_not(item: Item | None, lsn: int, event: SettleTransfers) -> str:
     """Return why a transfer cannot change its state so; empty: it can."""
+    if item is None:
+        return f"there is no transfer {lsn}; it has ended, or never was"
     if item.txn:
         return f"transfer {item.record.id} is in the open transaction {item.txn}; end that first"
     if event.by is not None and event.by != item.taker:
@@ -222,12 +194,8 @@ class Machine:
         match event:
             case BeginTransaction(owner=owner):
                 return self._begin(owner, now)
-            case SendTransfer():
+            case SendTransfers():
                 return self._send(event, now)
-            case SendRun():
-                return send_run(self.state, event, self._own_id(0), self.limits.parked)
-            case ArriveRun():
-                return arrive_run(self.state, event, self.limits.parked)
             case TakeTransfers():
                 return self._take(event, now)
             case SettleTransfers():
@@ -347,26 +315,24 @@ class Machine:
 
     # ---- transfers ----
 
-    def _send(self, event: SendTransfer, now: Now) -> Steps[list[TransferId]]:
-        if event.id is not None and self.state.has_come(event.id):
-            return []
-        if event.request is not None and event.request.number and event.request in self.state.requests:
-            return self.state.asked_before(event.request)
-        if event.once and (entry := self.state.once.find(event.sender, event.once)) is not None:
-            return self._sent_before(event.txn, entry)
+    def _send(self, event: SendTransfers, now: Now) -> Steps[Sent]:
+        before = self._sent_before(event)
+        if before is not None:
+            return Sent(1, before, is_new=False)
         header = replace(event.header, delivery=Delivery.LOG) if event.txn else event.header
         if event.txn and event.header.delivery is Delivery.SMALL_RAW:
             raise ValueError("SMALL_RAW in a transaction is not possible, because it is not logged; use Delivery.LOG")
         if event.is_carried or (header.to.node and self.is_here(header.to.node)):
             header = replace(header, to=replace(header.to, node=self._carried_to(event)))
-        self._check_room(event)
+        count = min(self._room(event), self._together(event, header))
         lives = lives_meant(header.to, self.receivers)
-        ids = [event.id or self._own_id(number) for number in range(len(lives))]
+        ids = [event.ids[0] if event.ids else self._own_id(number) for number in range(len(lives))]
         deadline = now.wall_ns + header.lifetime_ns if header.lifetime_ns else NONE
+        bodies, others = tuple(event.bodies[:count]), tuple(id.sequence for id in event.ids[1:count])
         enqueues: list[Enqueue] = []
         for number, (id, life) in enumerate(zip(ids, lives, strict=True)):
-            copy = number if event.id is not None else 0
-            told = (id, header, (event.body,), event.sender, life, deadline, copy, event.request, event.once)
+            copy = number if event.ids else 0
+            told = (id, header, bodies, event.sender, life, deadline, copy, event.request, event.once, others)
             enqueues.append(Enqueue(event.txn, NONE, *told))
         if event.txn:
             lsns = yield from self._enqueue_in(event.txn, enqueues)
@@ -375,16 +341,46 @@ class Machine:
         if deadline:
             for lsn in lsns:
                 heapq.heappush(self._deadlines, (deadline, lsn))
-        return ids
+        return Sent(count, ids)
 
-    def _sent_before(self, txn: int, entry: OnceEntry) -> list[TransferId]:
-        """Return the transfers sent under the id. TransferRefused: by another open transaction, which may be undone."""
+    def _sent_before(self, event: SendTransfers) -> list[TransferId] | None:
+        """Return the transfers that the first body has made before; None: it is new. TransferRefused: another open
+        transaction has made them, which may be undone."""
+        if event.ids and self.state.has_come(event.ids[0]):
+            return []
+        if event.request is not None and event.request.number and event.request in self.state.requests:
+            return self.state.asked_before(event.request)
+        entry = self.state.once.find(event.sender, event.once) if event.once else None
+        if entry is None:
+            return None
         for item in filter(None, map(self.state.find, entry.ids)):
-            if item.state is TransferState.HELD and item.txn != txn:
+            if item.state is TransferState.HELD and item.txn != event.txn:
                 raise TransferRefused(
                     f"this id was sent in transaction {item.txn}, which is open; send it again when that has ended"
                 )
         return list(entry.ids)
+
+    def _room(self, event: SendTransfers) -> int:
+        """Return how many transfers may be parked beside those that are: one at least. Raises TransferRefused."""
+        room = self.limits.parked - len(self.state.items)
+        if room <= 0:
+            raise TransferRefused(
+                f"{len(self.state.items)} transfers are parked, and no more may be; take some of them"
+            )
+        if event.ids:
+            self.state.seen.check(event.ids[0])
+        return room
+
+    def _together(self, event: SendTransfers, header: Header) -> int:
+        """Return how many of the bodies, from the first one on, go into one record; see the head of this file."""
+        bodies, ids, state = event.bodies, event.ids, self.state
+        is_alone = event.txn or event.once or event.is_carried or not is_plain(header)
+        if len(bodies) == 1 or is_alone or max(map(len, cast("Sequence[bytes]", bodies))) > LARGEST_INLINE:
+            return 1
+        if ids:
+            is_known = ids[0].node == state.node or header.to.node or max(ids).sequence > LARGEST_SEQUENCE
+            return 1 if is_known or any(map(state.has_come, ids[1:])) else len(bodies)
+        return len(bodies) if event.request is not None and state.requests.is_new(event.request) else 1
 
     def _enqueue_in(self, txn: int, enqueues: list[Enqueue]) -> Steps[list[int]]:
         """Log ENQUEUEs one by one: each names the one before it. The transaction makes them visible together."""
@@ -398,14 +394,6 @@ class Machine:
                 self.open[txn].broken = True
         return lsns
 
-    def _check_room(self, event: SendTransfer) -> None:
-        if len(self.state.items) >= self.limits.parked:
-            raise TransferRefused(
-                f"{len(self.state.items)} transfers are parked, and no more may be; take some of them"
-            )
-        if event.id is not None:
-            self.state.seen.check(event.id)
-
     def _own_id(self, number: int) -> TransferId:
         state = self.state
         return TransferId(state.node, state.incarnation, (state.life << 32) + state.sequence + 1 + number)
@@ -413,7 +401,7 @@ class Machine:
     def is_here(self, node: str) -> bool:
         return node in ("", self.state.node)
 
-    def _carried_to(self, event: SendTransfer) -> str:
+    def _carried_to(self, event: SendTransfers) -> str:
         """Return the node that is to carry the transfer, which may be this one; empty: nobody has to."""
         return (event.header.to.node or self.state.node) if event.is_carried else ""
 
@@ -442,8 +430,9 @@ class Machine:
         changes: dict[tuple[TransferState, str], list[int]] = {}
         for lsn in event.items:
             item = self.state.items.get(lsn)
-            if item is None or (why := _why_not(item, event)):
-                refused[lsn] = why if item is not None else f"there is no transfer {lsn}; it has ended, or never was"
+            why = _why_not(item, lsn, event)
+            if item is None or why:
+                refused[lsn] = why
             else:
                 changes.setdefault(self._outcome(item, event.state, event.cause), []).append(lsn)
         if changes:

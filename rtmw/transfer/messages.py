@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from rtmw.transfer.address import Address
-from rtmw.transfer.header import Header
-from rtmw.transfer.records import AbortCause, Spooled, TransferId, TransferState
+from rtmw.transfer.header import Header, Kind
+from rtmw.transfer.records import LARGEST_INLINE, AbortCause, Spooled, TransferId, TransferState
 
 __all__ = [
     "Abort",
     "Accepted",
-    "AcceptedRun",
     "Advanced",
     "Alter",
     "Ask",
@@ -112,10 +111,15 @@ class Send:
 @dataclass(frozen=True, slots=True)
 class Sends:
     """Letters in no transaction, and without an id of their sender; the number of the frame is that of the first, and
-    those of the others follow one after the other. Answer: AcceptedRun for some of them, and what a Send has for each
-    of the others."""
+    those of the others follow one after the other. Answer: Accepted for as many at a time as are accepted together, or
+    Failed for one."""
 
     runs: tuple[Run, ...]
+
+    def __post_init__(self) -> None:
+        for header, _ in self.runs:
+            if header.kind is not Kind.BUF or header.length > LARGEST_INLINE:
+                raise ValueError(f"a {header.kind.name} of {header.length} bytes among letters")
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,18 +237,13 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The transfer is accepted: with Delivery.LOG it is on the disk. Several ids: one a receiver of `service/*`."""
-
-    ids: tuple[TransferId, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class AcceptedRun:
-    """`count` letters of a Sends are accepted, from that with the number of this frame on."""
+    """`count` transfers are accepted, from that with the number of this frame on: with Delivery.LOG they are on the
+    disk."""
 
     count: int
-    id: TransferId
-    """Id of the first letter; those of the others follow one after the other."""
+    ids: tuple[TransferId, ...]
+    """Ids of the first one, of which `service/*` has one a receiver. Those of the others follow one after the other.
+    None: a core before has accepted it, and nobody knows how it has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,6 +370,6 @@ class Core:
 
 Message: TypeAlias = (
     Join | Leave | Send | Sends | More | GiveUp | Begin | Savepoint | RollBack | Release | Commit | Abort | Take
-    | Untake | Settle | Alter | Ask | Show | Done | Accepted | AcceptedRun | Failed | Handed | HandedRun
+    | Untake | Settle | Alter | Ask | Show | Done | Accepted | Failed | Handed | HandedRun
     | Settled | Moves | MovesRun | Undone | Got | Advanced | Shown | Core
 )  # fmt: skip

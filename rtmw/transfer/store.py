@@ -49,7 +49,7 @@ from rtmw.transfer.events import (
     ReceiverJoined,
     ReceiverLeft,
     RollBack,
-    SendTransfer,
+    SendTransfers,
     SetSavepoint,
     Steps,
     TakeTransfers,
@@ -403,7 +403,7 @@ class Store(Closing):
     def _needs_disk(self, event: Event, answer: object) -> bool:
         if isinstance(event, TakeTransfers) and event.txn:
             return any(item.visible >= self._log.end for item in cast("list[Item]", answer or ()))
-        if isinstance(event, SendTransfer) and event.txn:
+        if isinstance(event, SendTransfers) and event.txn:
             return False
         return not isinstance(event, _NO_WAIT)
 

@@ -20,7 +20,8 @@ from rtmw.transfer.events import (
     ReceiverJoined,
     ReceiverLeft,
     RollBack,
-    SendTransfer,
+    SendTransfers,
+    Sent,
     SetSavepoint,
     SettleTransfers,
     TakeTransfers,
@@ -100,11 +101,11 @@ class Driven(Store):
             with self.lock:
                 held = self.spool.write(self.spool_name(), body)
         try:
-            ids: list[TransferId] = self.step(SendTransfer(header, held, sender, txn, id))
+            sent: Sent = self.step(SendTransfers(header, (held,), sender, txn, () if id is None else (id,)))
         finally:
             if isinstance(held, Spooled) and held.name not in self.machine.state.bodies:
                 self.spool.remove(held.name)
-        return ids
+        return list(sent.ids)
 
     def take(self, service: str, life: Life, *, txn: int = 0) -> Taken | None:
         items: list[Item] = self.step(TakeTransfers(service, life, txn))

@@ -16,7 +16,7 @@ from rtmw.transfer.events import (
     Event,
     ReceiverJoined,
     RollBack,
-    SendTransfer,
+    SendTransfers,
     SetSavepoint,
     SettleTransfers,
     TakeTransfers,
@@ -32,7 +32,7 @@ def run(step: Callable[[Event], Any]) -> None:
     """Transactions with savepoints that are rolled back, committed and undone, and one that stays open."""
 
     def send(body: bytes, txn: int = 0) -> None:
-        step(SendTransfer(header(body), body, txn=txn))
+        step(SendTransfers(header(body), (body,), txn=txn))
 
     step(ReceiverJoined("ingest", ME))
     send(b"a")

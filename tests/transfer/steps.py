@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from rtmw.transfer.address import Life
 from rtmw.transfer.errors import TransferRefused
-from rtmw.transfer.events import Moved, Now, SendTransfer, SettleTransfers, TakeTransfers
+from rtmw.transfer.events import Moved, Now, SendTransfers, SettleTransfers, TakeTransfers
+from rtmw.transfer.header import Header
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import TransferId, TransferState
 from tests.transfer.memory import ME, Core, header
@@ -16,8 +18,18 @@ SECOND = 1_000_000_000
 
 
 def send(core: Core, body: bytes, to: str = "ingest", txn: int = 0, **more: Any) -> list[TransferId]:
-    found: Any = core.step(SendTransfer(header(body, to, **more), body, txn=txn))
-    return list(found)
+    return ids_of(core, SendTransfers(header(body, to, **more), (body,), txn=txn))
+
+
+def ids_of(core: Core, event: SendTransfers) -> list[TransferId]:
+    """Send, and return the ids of the first body."""
+    found: Any = core.step(event)
+    return list(found.ids)
+
+
+def arriving(head: Header, letters: Mapping[TransferId, bytes]) -> SendTransfers:
+    """Letters that come from another node."""
+    return SendTransfers(head, tuple(letters.values()), "valve", ids=tuple(letters))
 
 
 def take(core: Core, life: Life = ME, txn: int = 0) -> Item:

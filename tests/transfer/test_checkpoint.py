@@ -6,11 +6,11 @@ import tracemalloc
 
 import pytest
 
-from rtmw.transfer.events import ArriveRun
 from rtmw.transfer.records import LARGEST_PART, TransferId, TransferState
 from rtmw.transfer.recovery import checkpoint_of, pack_state, unpack_state
 from rtmw.transfer.state import State
 from tests.transfer.memory import Core, header
+from tests.transfer.steps import arriving
 
 LONG = "x" * 4000
 
@@ -51,7 +51,7 @@ def test_a_part_of_a_checkpoint_takes_the_memory_of_one_record_beside_its_own() 
     body = bytes(4000)
     for number in range(16):
         letters = {TransferId("hub", 9, number << 16 | at): body for at in range(256)}
-        assert core.step(ArriveRun(header(body), "valve", letters)) is True
+        core.step(arriving(header(body), letters))
     parts = checkpoint_of(core.state)
     tracemalloc.start()
     try:

@@ -17,7 +17,7 @@ from rtmw.transfer.events import (
     CommitTransaction,
     Now,
     ReceiverJoined,
-    SendTransfer,
+    SendTransfers,
     TakeTransfers,
     Tick,
 )
@@ -87,7 +87,7 @@ def test_small_raw_in_a_transaction_is_refused(core: Core) -> None:
     assert isinstance(txn, int)
     raw = replace(header(b"a"), delivery=Delivery.SMALL_RAW, level=Level.NONE)
     with pytest.raises(ValueError, match="SMALL_RAW in a transaction"):
-        core.step(SendTransfer(raw, b"a", txn=txn))
+        core.step(SendTransfers(raw, (b"a",), txn=txn))
 
 
 @pytest.mark.parametrize("value", [0, -1, True])
@@ -102,7 +102,7 @@ def test_limits_that_are_none_are_refused(value: int) -> None:
 def test_a_step_that_cannot_log_changes_nothing(core: Core) -> None:
     send(core, b"a")
     core.log.fails_after = 0
-    for event in (SendTransfer(header(b"b"), b"b"), TakeTransfers("ingest", ME)):
+    for event in (SendTransfers(header(b"b"), (b"b",)), TakeTransfers("ingest", ME)):
         with pytest.raises(OSError, match="full"):
             core.step(event)
     core.log.fails_after = None

@@ -19,7 +19,7 @@ from rtmw.transfer.events import (
     ReceiverJoined,
     ReceiverLeft,
     RollBack,
-    SendTransfer,
+    SendTransfers,
     SetSavepoint,
     Tick,
 )
@@ -27,7 +27,7 @@ from rtmw.transfer.queues import NEXT
 from rtmw.transfer.records import AbortCause, TransferId, TransferState
 from rtmw.transfer.store import queue_rows, transaction_rows
 from tests.transfer.memory import ME, Core, header
-from tests.transfer.steps import OTHER, SECOND, later, moved, nothing, send, settle, take
+from tests.transfer.steps import OTHER, SECOND, ids_of, later, moved, nothing, send, settle, take
 
 # ---- states ----
 
@@ -235,23 +235,23 @@ def test_the_transactions_of_a_program_that_ends_are_undone(core: Core) -> None:
 
 def test_a_transfer_that_comes_twice_is_there_once_also_after_a_crash(core: Core) -> None:
     id = TransferId("hostB", 7, 1)
-    event = SendTransfer(header(b"a"), b"a", id=id)
-    assert core.step(event) == [id]
-    assert core.step(event) == []
+    event = SendTransfers(header(b"a"), (b"a",), ids=(id,))
+    assert ids_of(core, event) == [id]
+    assert ids_of(core, event) == []
     again = Core(core.log)
     again.step(ReceiverJoined("ingest", ME))
-    assert again.step(event) == []
+    assert ids_of(again, event) == []
     settle(again, take(again).lsn, TransferState.CONSUMED)
-    assert again.step(event) == [], "also when it was consumed"
+    assert ids_of(again, event) == [], "also when it was consumed"
 
 
 def test_a_transfer_whose_transaction_is_undone_has_not_come(core: Core) -> None:
     id, txn = TransferId("hostB", 7, 1), core.step(BeginTransaction())
     assert isinstance(txn, int)
     core.step(SetSavepoint(txn, "s"))
-    core.step(SendTransfer(header(b"a"), b"a", txn=txn, id=id))
+    core.step(SendTransfers(header(b"a"), (b"a",), txn=txn, ids=(id,)))
     core.step(RollBack(txn, "s"))
-    assert core.step(SendTransfer(header(b"a"), b"a", id=id)) == [id]
+    assert ids_of(core, SendTransfers(header(b"a"), (b"a",), ids=(id,))) == [id]
 
 
 def test_ids_are_used_once_also_those_that_a_crash_took(core: Core) -> None:
@@ -279,7 +279,7 @@ def test_rows_show_queues_and_transactions(core: Core) -> None:
 
 
 def test_a_step_logs_before_it_says_anything(core: Core) -> None:
-    steps = core.machine.step(SendTransfer(header(b"a"), b"a"), core.now)
+    steps = core.machine.step(SendTransfers(header(b"a"), (b"a",)), core.now)
     assert isinstance(next(steps), Append)
     assert not core.state.items
     steps.close()

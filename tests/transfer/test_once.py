@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import pytest
 
 from rtmw.transfer.address import Life
@@ -14,13 +12,13 @@ from rtmw.transfer.events import (
     BeginTransaction,
     CommitTransaction,
     ReceiverJoined,
-    SendTransfer,
+    SendTransfers,
 )
 from rtmw.transfer.header import Kind
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import Request, TransferId, TransferState
 from tests.transfer.memory import ME, Core, header, recovered
-from tests.transfer.steps import OTHER, first_of, settle
+from tests.transfer.steps import OTHER, first_of, ids_of, settle
 
 YOU = Life(4712, 1000, 3)
 Ids = list[TransferId]
@@ -32,8 +30,8 @@ def once(id: str | int = "a", body: bytes = b"x", to: str = "ingest") -> bytes:
 
 def send(core: Core, number: int, body: bytes = b"x", txn: int = 0, to: str = "ingest") -> Ids:
     request = Request(YOU, 0 if txn else number)
-    event = SendTransfer(header(body, to), body, "gauge", txn, None, request, once(body=body, to=to))
-    return cast("Ids", core.step(event))
+    event = SendTransfers(header(body, to), (body,), "gauge", txn, (), request, once(body=body, to=to))
+    return ids_of(core, event)
 
 
 def test_the_same_id_is_sent_once_and_answered_the_same(core: Core) -> None:
@@ -48,8 +46,8 @@ def test_another_body_or_address_under_an_id_is_refused(core: Core) -> None:
         send(core, 2, b"y")
     with pytest.raises(TransferRefused, match="something else"):
         send(core, 3, to="other")
-    other = SendTransfer(header(b"y"), b"y", "another sender", 0, None, Request(YOU, 4), once(body=b"y"))
-    assert core.step(other) != []
+    other = SendTransfers(header(b"y"), (b"y",), "another sender", 0, (), Request(YOU, 4), once(body=b"y"))
+    assert ids_of(core, other) != []
 
 
 # Proves G178.

@@ -12,19 +12,19 @@ from rtmw.transfer.events import (
     CommitTransaction,
     PassOver,
     ReceiverJoined,
-    SendTransfer,
+    SendTransfers,
 )
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import TransferId, TransferState, arriving_id
 from tests.transfer.memory import ME, Core, header
-from tests.transfer.steps import first_of, settle
+from tests.transfer.steps import first_of, ids_of, settle
 from tests.whole import sample
 
 
 def send(core: Core, body: bytes, *, is_file: bool = False, txn: int = 0, sender: str = "gauge", **more: int) -> Item:
     """A file is carried by the node to itself."""
-    event = SendTransfer(header(body, **more), body, sender, txn, is_carried=is_file)
-    (id,) = core.step(event)  # type: ignore[misc]
+    event = SendTransfers(header(body, **more), (body,), sender, txn, is_carried=is_file)
+    (id,) = ids_of(core, event)
     item = core.state.find(id)
     assert item is not None
     return item
@@ -34,7 +34,7 @@ def arrive(core: Core, item: Item) -> None:
     """The file is in the folder of its receiver."""
     body, to = bytes(item.record.body), replace(item.record.header.to, node="")  # type: ignore[arg-type]
     id = arriving_id(item.record.id)
-    core.step(SendTransfer(replace(item.record.header, to=to), body, item.record.sender, id=id))
+    core.step(SendTransfers(replace(item.record.header, to=to), (body,), item.record.sender, ids=(id,)))
     settle(core, item.lsn, TransferState.SENT)
 
 
@@ -90,7 +90,9 @@ def test_nobody_else_waits_for_a_file(core: Core) -> None:
     send(core, b"of another sender", sender="other", priority=3)
     send(core, b"of another priority", priority=2)
     core.step(
-        SendTransfer(header(b"of another node", priority=3), b"of another node", "gauge", id=TransferId("b", 1, 1))
+        SendTransfers(
+            header(b"of another node", priority=3), (b"of another node",), "gauge", ids=(TransferId("b", 1, 1),)
+        )
     )
     assert taken(core) == [b"of another sender", b"of another node", b"of another priority"]
 

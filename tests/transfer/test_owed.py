@@ -11,7 +11,7 @@ from rtmw.transfer.events import (
     EndsConfirmed,
     Now,
     ReceiverJoined,
-    SendTransfer,
+    SendTransfers,
     Tick,
 )
 from rtmw.transfer.records import Settled, TransferId, TransferState
@@ -24,7 +24,7 @@ CONSUMED = (TransferState.CONSUMED, "")
 
 
 def arrive(core: Core, id: TransferId = ID, to: str = "ingest") -> None:
-    core.step(SendTransfer(header(b"x", to), b"x", "gauge", id=id))
+    core.step(SendTransfers(header(b"x", to), (b"x",), "gauge", ids=(id,)))
 
 
 def test_an_end_is_owed_from_its_own_record_on_until_its_node_knows_it(core: Core) -> None:

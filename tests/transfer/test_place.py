@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rtmw.transfer.events import SendTransfer
+from rtmw.transfer.events import SendTransfers
 from rtmw.transfer.place import Lies, Place
 from rtmw.transfer.records import TransferId, TransferState
 from tests.transfer.driven import Driven
@@ -18,7 +18,7 @@ from tests.transfer.memory import header
 def sent(path: Path, to: str = "ingest") -> tuple[Lies, TransferId]:
     """How a store is found when it is opened, and the id of what is sent in it then."""
     with Driven(path, node="plant") as store:
-        (id,) = store.step(SendTransfer(header(b"x", to=to), b"x"))
+        (id,) = store.step(SendTransfers(header(b"x", to=to), (b"x",))).ids
         return store.lies, id
 
 
@@ -89,7 +89,7 @@ def test_of_a_store_that_was_set_back_what_waits_since_its_last_start_goes_on_un
     _, earlier = sent(path, "ingest@hub")
     _, second = sent(path, "ingest@hub")
     with Driven(path, node="plant") as store:
-        (last,) = store.step(SendTransfer(header(b"y", to="ingest@hub"), b"y"))
+        (last,) = store.step(SendTransfers(header(b"y", to="ingest@hub"), (b"y",))).ids
     Place(path).say_behind()
     with Driven(path, node="plant") as store:
         assert store.lies is Lies.BEHIND

@@ -11,12 +11,12 @@ import pytest
 
 from rtmw.transfer.address import Life
 from rtmw.transfer.errors import TransfersDamaged
-from rtmw.transfer.events import ArriveRun, ReceiverJoined, SendRun, SettleTransfers, TakeTransfers
+from rtmw.transfer.events import ReceiverJoined, SendTransfers, SettleTransfers, TakeTransfers
 from rtmw.transfer.records import NONE, Enqueue, Request, TransferId, TransferState, pack
 from rtmw.transfer.recovery import LOOK, checkpoint_of, pack_state, redo, saying, unpack_state
 from rtmw.transfer.state import State
 from tests.transfer.memory import ME, Core, header
-from tests.transfer.steps import settle
+from tests.transfer.steps import arriving, settle
 
 PRODUCER = Life(5000, 77, 0)
 FAR = 1 << 40
@@ -29,7 +29,7 @@ def letters(count: int) -> Core:
     core = Core()
     core.step(ReceiverJoined("ingest", ME))
     bodies = [bytes(1 + at % 40) for at in range(count)]
-    core.step(SendRun(header(bodies[0]), bodies, "gauge", Request(PRODUCER, 1)))
+    core.step(SendTransfers(header(bodies[0]), bodies, "gauge", request=Request(PRODUCER, 1)))
     return core
 
 
@@ -37,7 +37,7 @@ def arrived(count: int) -> Core:
     """The same of letters of another node, which sends every second one to others."""
     core = Core()
     core.step(ReceiverJoined("ingest", ME))
-    core.step(ArriveRun(header(b"xx"), "valve", {TransferId("hub", 9, 2 * at): b"xx" for at in range(count)}))
+    core.step(arriving(header(b"xx"), {TransferId("hub", 9, 2 * at): b"xx" for at in range(count)}))
     return core
 
 
@@ -154,7 +154,7 @@ def test_letters_in_one_record_that_cannot_be_are_refused(record: Enqueue, wrong
 
 def test_a_transfer_that_a_checkpoint_has_twice_is_refused() -> None:
     core = letters(2)
-    core.step(SendRun(header(b"x"), [b"x"], "gauge", Request(PRODUCER, 3)))
+    core.step(SendTransfers(header(b"x"), [b"x"], "gauge", request=Request(PRODUCER, 3)))
     last = max(core.state.items)
     assert unpack_state(pack_state(core.state), FAR)
     for number in (min(core.state.items), min(core.state.items) + 1, FAR):

@@ -14,20 +14,19 @@ from rtmw.transfer.events import (
     CommitTransaction,
     ReceiverJoined,
     ReceiverLeft,
-    SendRun,
-    SendTransfer,
+    SendTransfers,
 )
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import Forget, Request, TransferId, TransferState
 from rtmw.transfer.state import MOST_ANSWERS, MOST_ENDS, Answers, Ending
 from tests.transfer.memory import ME, NODE, Core, header, recovered
-from tests.transfer.steps import first_of, settle
+from tests.transfer.steps import first_of, ids_of, settle
 
 YOU = Life(4712, 1000, 3)
 
 
-def sent(core: Core, number: int, body: bytes = b"x") -> object:
-    return core.step(SendTransfer(header(body), body, request=Request(YOU, number)))
+def sent(core: Core, number: int, body: bytes = b"x") -> list[TransferId]:
+    return ids_of(core, SendTransfers(header(body), (body,), request=Request(YOU, number)))
 
 
 def test_a_send_that_is_asked_for_again_is_done_once_and_answered_the_same(core: Core) -> None:
@@ -63,7 +62,7 @@ def test_a_send_that_was_taken_and_has_ended_meanwhile_is_not_done_again(core: C
 
 
 def test_how_a_transfer_has_ended_is_known_after_a_crash_and_from_a_checkpoint(core: Core) -> None:
-    (id,) = cast("list[TransferId]", sent(core, 1))
+    (id,) = sent(core, 1)
     item = first_of(core, "ingest", ME)
     assert isinstance(item, Item)
     settle(core, item.lsn, TransferState.REFUSED, "not for us")
@@ -81,7 +80,7 @@ def test_of_too_many_ends_the_oldest_is_forgotten(core: Core) -> None:
         settle(core, item.lsn, TransferState.CONSUMED)
     assert len(core.machine.state.ends) == MOST_ENDS
     assert sent(core, 2) == []
-    assert len(cast("list[TransferId]", sent(core, 3))) == 1
+    assert len(sent(core, 3)) == 1
 
 
 def test_a_producer_that_has_ended_is_forgotten_once(core: Core) -> None:
@@ -103,8 +102,7 @@ def test_of_too_many_gaps_the_oldest_is_closed() -> None:
 
 
 def test_a_letter_of_a_run_is_answered_by_its_number_without_a_look_at_the_other_letters(core: Core) -> None:
-    first = core.step(SendRun(header(b"x"), [b"x"] * 9, "gauge", Request(YOU, 1)))
-    assert isinstance(first, TransferId)
+    (first,) = ids_of(core, SendTransfers(header(b"x"), [b"x"] * 9, "gauge", request=Request(YOU, 1)))
     ids = [TransferId(first.node, first.incarnation, first.sequence + n) for n in range(9)]
     assert [sent(core, number) for number in (1, 5, 9)] == [[ids[0]], [ids[4]], [ids[8]]]
     state = core.machine.state
@@ -117,11 +115,11 @@ def test_a_letter_of_a_run_is_answered_by_its_number_without_a_look_at_the_other
 
 def test_all_copies_of_a_send_are_its_answer_in_the_order_of_their_receivers(core: Core) -> None:
     core.step(ReceiverJoined("ingest", YOU))
-    event = SendTransfer(header(b"x", "ingest/*"), b"x", request=Request(YOU, 1))
-    ids = cast("list[TransferId]", core.step(event))
+    event = SendTransfers(header(b"x", "ingest/*"), (b"x",), request=Request(YOU, 1))
+    ids = ids_of(core, event)
     assert len(ids) == 2
     settle(core, cast("Item", first_of(core, "ingest", ME)).lsn, TransferState.CONSUMED)
-    assert core.step(event) == ids
+    assert ids_of(core, event) == ids
 
 
 def test_answers_of_a_producer_are_bounded_and_go_with_it(core: Core) -> None:

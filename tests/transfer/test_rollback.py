@@ -15,7 +15,7 @@ from rtmw.transfer.events import (
     Free,
     ReceiverJoined,
     RollBack,
-    SendTransfer,
+    SendTransfers,
     SetSavepoint,
 )
 from rtmw.transfer.records import Clr, Record, Savepoint, Spooled, Undone
@@ -38,7 +38,7 @@ def begin(core: Core) -> int:
 
 
 def send(core: Core, body: bytes, txn: int = 0, priority: int = 0) -> None:
-    core.step(SendTransfer(header(body, priority=priority), body, txn=txn))
+    core.step(SendTransfers(header(body, priority=priority), (body,), txn=txn))
 
 
 def take(core: Core, txn: int = 0) -> bytes | None:
@@ -118,7 +118,7 @@ def test_an_undone_send_frees_its_body_and_an_undone_take_is_back_in_its_place(c
     core.step(SetSavepoint(txn, "s"))
     assert take(core, txn) == b"1"
     new = Spooled("1s1", 5000)
-    core.step(SendTransfer(header(bytes(5000)), new, txn=txn))
+    core.step(SendTransfers(header(bytes(5000)), (new,), txn=txn))
     core.effects.clear()
     core.step(RollBack(txn, "s"))
     assert [effect.body for effect in core.effects if isinstance(effect, Free)] == [new]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -13,15 +14,14 @@ from rtmw.transfer.duplicates import LARGEST_SEQUENCE
 from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.events import (
     AbortTransaction,
-    ArriveRun,
     BeginTransaction,
     Came,
     CommitTransaction,
     EndsConfirmed,
     ReceiverJoined,
     ReceiverLeft,
-    SendRun,
-    SendTransfer,
+    SendTransfers,
+    Sent,
     SettleTransfers,
     TakeTransfers,
 )
@@ -31,7 +31,7 @@ from rtmw.transfer.queues import Item
 from rtmw.transfer.records import LARGEST_INLINE, Request, Spooled, TransferId, TransferState, arriving_id
 from rtmw.transfer.recovery import pack_state, redo, unpack_state
 from tests.transfer.memory import ME, NODE, Core, MemoryLog, header
-from tests.transfer.steps import OTHER, SECOND, first_of, later, settle
+from tests.transfer.steps import OTHER, SECOND, arriving, first_of, ids_of, later, settle
 from tests.transfer.views import effects_view, item_view, state_view
 
 SENDERS = ("gauge", "pump")
@@ -116,7 +116,8 @@ class Beside:
         number, producer = self.numbers[sender], PRODUCERS[sender]
         heads = [header(body, service, priority) for body in bodies]
         self.numbers[sender] += count
-        first = self.cores[0].step(SendRun(heads[0], bodies, sender, Request(producer, number)))
+        event = SendTransfers(heads[0], bodies, sender, request=Request(producer, number))
+        (first,) = ids_of(self.cores[0], event)
         (came,) = self.cores[0].effects
         if isinstance(came, Came):
             assert "@".join(filter(None, (came.service, came.node))) == service
@@ -124,23 +125,26 @@ class Beside:
         else:
             assert (count, effects_view([came])) == (1, [(first, TransferState.ACCEPTED, "")])
         ids: list[Any] = [
-            self.cores[1].step(SendTransfer(head, body, sender, request=Request(producer, number + n)))
+            ids_of(self.cores[1], SendTransfers(head, (body,), sender, request=Request(producer, number + n)))
             for n, (head, body) in enumerate(zip(heads, bodies, strict=True))
         ]
-        assert isinstance(first, TransferId)
         assert ids == [[TransferId(first.node, first.incarnation, first.sequence + n)] for n in range(count)]
 
     def arrive(self, sequences: list[int]) -> None:
-        """Of those that have come before, a run takes none, and one by one only the others count."""
+        """Some of them may have come before."""
         letters = {TransferId("hub", 9, sequence): b"%04d" % sequence for sequence in sequences}
         known = {id for id in letters if self.cores[1].state.has_come(id)}
-        head = header(b"0000")
-        assert self.cores[0].step(ArriveRun(head, "valve", letters)) is not bool(known)
-        if not known and len(letters) > 1:
-            assert self.cores[0].effects == [Came("ingest", ids=list(letters))]
+        left, head = letters, header(b"0000")
+        while left:
+            sent: Any = self.cores[0].step(arriving(head, left))
+            assert sent.is_new is (next(iter(left)) not in known)
+            assert sent.done in (1, len(left))
+            assert known or sent.done == len(left)
+            if sent.done > 1:
+                assert self.cores[0].effects == [Came("ingest", ids=list(left))]
+            left = dict(islice(left.items(), sent.done, None))
         for id, body in letters.items():
-            if not known:
-                self.cores[1].step(SendTransfer(head, body, "valve", id=id))
+            assert ids_of(self.cores[1], SendTransfers(head, (body,), "valve", ids=(id,))) == [id] * (id not in known)
 
     def report(self, state: TransferState) -> None:
         """Another node says so of all that is for it, and of what has never been."""
@@ -264,43 +268,53 @@ def test_a_run_leaves_the_state_and_the_order_that_its_letters_leave_one_by_one(
     beside.check_cuts()
 
 
-def run_of(head: Header, number: int = 1, count: int = 3) -> SendRun:
-    return SendRun(head, [bytes(head.length)] * count, "gauge", Request(PRODUCERS["gauge"], number))
+def run_of(head: Header, number: int = 1, count: int = 3) -> SendTransfers:
+    return SendTransfers(head, [bytes(head.length)] * count, "gauge", request=Request(PRODUCERS["gauge"], number))
+
+
+def done(core: Core, event: SendTransfers) -> int:
+    """How many of its letters go together; the log has one record more for each of their receivers."""
+    sent: Any = core.step(event)
+    return int(sent.done)
 
 
 @pytest.mark.parametrize(
-    "head",
+    ("head", "together"),
     [
-        header(b"x", "ingest/*"),
-        header(b"x", f"ingest/{ME.pid}"),
-        header(b"x", f"ingest@{NODE}"),
-        header(b"x", lifetime_ns=1),
-        header(bytes(LARGEST_INLINE + 1)),
+        (header(b"x", "ingest/*"), 1),
+        (header(b"x", f"ingest/{ME.pid}"), 1),
+        (header(b"x", f"ingest@{NODE}"), 3),
+        (header(b"x", lifetime_ns=1), 1),
+        (header(bytes(LARGEST_INLINE + 1)), 1),
     ],
 )
-def test_what_has_to_be_looked_at_letter_by_letter_is_no_run(head: Header) -> None:
+def test_what_has_to_be_looked_at_letter_by_letter_is_no_run(head: Header, together: int) -> None:
     core = Core()
-    before = core.log.records()
-    assert core.step(run_of(head)) is None
-    assert core.log.records() == before
+    core.step(ReceiverJoined("ingest", ME))
+    assert done(core, run_of(head)) == together
 
 
 def test_letters_of_which_one_is_too_large_for_a_record_are_no_run() -> None:
-    core = Core()
-    before = core.log.records()
     bodies = [b"x", bytes(LARGEST_INLINE + 1)]
-    assert core.step(SendRun(header(b"x"), bodies, "gauge", Request(PRODUCERS["gauge"], 1))) is None
-    assert core.log.records() == before
+    request = Request(PRODUCERS["gauge"], 1)
+    assert done(Core(), SendTransfers(header(b"x"), bodies, "gauge", request=request)) == 1
 
 
-def test_of_letters_that_were_asked_for_before_a_run_does_nothing() -> None:
+def test_letters_that_were_asked_for_before_are_answered_one_by_one_and_those_behind_them_go_on() -> None:
     core = Core()
-    assert core.step(run_of(header(b"x"), number=1)) is not None
+    ids = [TransferId(NODE, 5, (1 << 32) + 1 + number) for number in range(5)]
+    assert core.step(run_of(header(b"x"), number=1)) == Sent(3, ids[:1])
     before = core.log.records()
-    for number in (1, 2, 3):
-        assert core.step(run_of(header(b"x"), number)) is None
+    assert core.step(run_of(header(b"x"), 2, 4)) == Sent(1, ids[1:2], is_new=False)
+    assert core.step(run_of(header(b"x"), 3, 3)) == Sent(1, ids[2:3], is_new=False)
     assert core.log.records() == before
-    assert core.step(run_of(header(b"x"), 4)) is not None
+    assert core.step(run_of(header(b"x"), 4, 2)) == Sent(2, ids[3:4])
+
+
+def test_a_request_that_was_left_out_goes_alone() -> None:
+    core = Core()
+    core.step(run_of(header(b"x"), number=3))
+    assert done(core, run_of(header(b"x"), number=1)) == 1
 
 
 @pytest.mark.parametrize(
@@ -308,28 +322,27 @@ def test_of_letters_that_were_asked_for_before_a_run_does_nothing() -> None:
 )
 def test_what_has_to_be_looked_at_letter_by_letter_does_not_arrive_as_a_run(head: Header) -> None:
     core = Core()
-    before = core.log.records()
-    assert core.step(ArriveRun(head, "valve", {TransferId("hub", 9, 1): b"x"})) is False
-    assert core.log.records() == before
+    core.step(ReceiverJoined("ingest", ME))
+    assert done(core, arriving(head, {TransferId("hub", 9, 1): b"x", TransferId("hub", 9, 2): b"x"})) == 1
 
 
-def test_letters_of_this_node_and_letters_without_room_do_not_arrive_as_a_run() -> None:
-    core = Core(limits=Limits(parked=2))
+def test_letters_of_this_node_do_not_arrive_as_a_run_and_of_others_those_for_which_there_is_room() -> None:
+    core = Core(limits=Limits(parked=5))
     own = TransferId(core.state.node, core.state.incarnation, 1)
-    letters = {TransferId("hub", 9, sequence): b"x" for sequence in (1, 2, 3)}
-    before = core.log.records()
     for id in (own, arriving_id(own), own._replace(incarnation=1)):
-        assert core.step(ArriveRun(header(b"x"), "valve", {id: b"x", id._replace(sequence=2): b"x"})) is False
-    assert core.step(ArriveRun(header(b"x"), "valve", letters)) is False
-    assert core.log.records() == before
+        assert done(core, arriving(header(b"x"), {id: b"x", id._replace(sequence=2): b"x"})) == 1
+    letters = {TransferId("hub", 9, sequence): b"x" for sequence in (1, 2, 3)}
+    assert done(core, arriving(header(b"x"), letters)) == 2
+    with pytest.raises(TransferRefused, match="5 transfers are parked"):
+        core.step(arriving(header(b"x"), {TransferId("hub", 9, 3): b"x"}))
 
 
 def test_a_run_of_an_incarnation_of_long_ago_is_refused() -> None:
     core = Core()
     for incarnation in range(100, 116):
-        core.step(ArriveRun(header(b"x"), "valve", {TransferId("hub", incarnation, 1): b"x"}))
+        core.step(arriving(header(b"x"), {TransferId("hub", incarnation, 1): b"x"}))
     with pytest.raises(TransferRefused, match="before the last 16"):
-        core.step(ArriveRun(header(b"x"), "valve", {TransferId("hub", 99, 1): b"x"}))
+        core.step(arriving(header(b"x"), {TransferId("hub", 99, 1): b"x"}))
 
 
 def test_a_sequence_that_no_checkpoint_can_hold_is_refused() -> None:
@@ -337,22 +350,24 @@ def test_a_sequence_that_no_checkpoint_can_hold_is_refused() -> None:
     largest = TransferId("hub", 9, LARGEST_SEQUENCE)
     behind = largest._replace(sequence=largest.sequence + 1)
     before = core.log.records()
-    for event in (
-        SendTransfer(header(b"x"), b"x", "valve", id=behind),
-        ArriveRun(header(b"x"), "valve", {behind: b"x", largest: b"x"}),
-    ):
+    for letters in ({behind: b"x"}, {behind: b"x", largest: b"x"}):
         with pytest.raises(TransferRefused, match=r"sequence above 2\^63"):
-            core.step(event)
+            core.step(arriving(header(b"x"), letters))
     assert core.log.records() == before
-    assert core.step(ArriveRun(header(b"x"), "valve", {largest: b"x", TransferId("hub", 9, 1): b"x"})) is True
+    assert done(core, arriving(header(b"x"), {largest: b"x", behind: b"x"})) == 1
+    letters = {largest._replace(sequence=largest.sequence - 1): b"x", TransferId("hub", 9, 1): b"x"}
+    assert done(core, arriving(header(b"x"), letters)) == 2
     assert pack_state(unpack_state(pack_state(core.state), core.log.end)) == pack_state(core.state)
 
 
-def test_a_run_for_which_there_is_no_room_does_nothing() -> None:
+def test_of_a_run_those_are_sent_for_which_there_is_room() -> None:
     core = Core(limits=Limits(parked=5))
-    assert core.step(run_of(header(b"x"), 1, 3)) is not None
-    assert core.step(run_of(header(b"x"), 4, 3)) is None
-    assert core.step(run_of(header(b"x"), 4, 2)) is not None
+    assert done(core, run_of(header(b"x"), 1, 3)) == 3
+    assert done(core, run_of(header(b"x"), 4, 3)) == 2
+    before = core.log.records()
+    with pytest.raises(TransferRefused, match="5 transfers are parked"):
+        core.step(run_of(header(b"x"), 6, 1))
+    assert core.log.records() == before
 
 
 def test_a_run_that_cannot_be_logged_changes_nothing() -> None:
@@ -366,13 +381,13 @@ def test_a_run_that_cannot_be_logged_changes_nothing() -> None:
 
 def test_letters_of_a_run_are_found_by_their_ids_and_by_what_asked_for_them() -> None:
     core = Core()
-    first: Any = core.step(run_of(header(b"x"), 7))
+    (first,) = ids_of(core, run_of(header(b"x"), 7))
     second = TransferId(first.node, first.incarnation, first.sequence + 1)
     item = core.state.find(second)
     assert item is not None
     assert (item.record.request, item.state) == (Request(PRODUCERS["gauge"], 8), TransferState.ACCEPTED)
-    asked = SendTransfer(header(b"x"), b"\0", "gauge", request=Request(PRODUCERS["gauge"], 9))
-    assert core.step(asked) == [TransferId(first.node, first.incarnation, first.sequence + 2)]
+    asked = SendTransfers(header(b"x"), (b"\0",), "gauge", request=Request(PRODUCERS["gauge"], 9))
+    assert ids_of(core, asked) == [TransferId(first.node, first.incarnation, first.sequence + 2)]
 
 
 def parked(*heads: Header) -> Core:
@@ -381,7 +396,7 @@ def parked(*heads: Header) -> Core:
     for life in (ME, OTHER):
         core.step(ReceiverJoined("ingest", life))
     for head in heads:
-        core.step(SendTransfer(head, bytes(head.length)))
+        core.step(SendTransfers(head, (bytes(head.length),)))
     return core
 
 
@@ -403,10 +418,10 @@ def test_letters_are_taken_as_a_run_by_priority_and_then_in_their_order() -> Non
 def test_what_has_to_be_looked_at_by_itself_is_taken_alone(head: Header) -> None:
     core = parked(header(b"x"))
     if head.length > LARGEST_INLINE:
-        core.step(SendTransfer(head, Spooled("1s1", head.length)))
+        core.step(SendTransfers(head, (Spooled("1s1", head.length),)))
     else:
-        core.step(SendTransfer(head, b"x"))
-    core.step(SendTransfer(header(b"xx"), b"xx"))
+        core.step(SendTransfers(head, (b"x",)))
+    core.step(SendTransfers(header(b"xx"), (b"xx",)))
     assert [[item.record.header.to.pid for item in take_run(core)] for _ in range(3)] == [[0], [head.to.pid], [0]]
 
 
@@ -478,8 +493,7 @@ def test_a_letter_of_a_run_is_found_by_its_id_until_it_has_ended() -> None:
     core.step(ReceiverJoined("ingest", ME))
     ids: list[TransferId] = []
     for number in (1, 4, 7):
-        first = core.step(run_of(header(b"x"), number))
-        assert isinstance(first, TransferId)
+        (first,) = ids_of(core, run_of(header(b"x"), number))
         ids += [TransferId(first.node, first.incarnation, first.sequence + n) for n in range(3)]
     lsns = [core.state.numbers(id) for id in ids]
     assert sorted(lsns) == lsns

@@ -11,7 +11,7 @@ import rtmw
 from rtmw.errors import ClosedError, LogLocked
 from rtmw.transfer.address import Life
 from rtmw.transfer.errors import TransactionAborted, TransferRefused, TransfersDamaged
-from rtmw.transfer.events import Aborted, BeginTransaction, CommitTransaction, Moved, Now, SendRun, SendTransfer
+from rtmw.transfer.events import Aborted, BeginTransaction, CommitTransaction, Moved, Now, SendTransfers
 from rtmw.transfer.limits import Limits
 from rtmw.transfer.records import AbortCause, Request, Start, TransferState, pack
 from rtmw.transfer.store import EVERY_NS, Store, Submitted
@@ -67,11 +67,11 @@ def test_an_answer_means_that_it_is_on_the_disk(path: Path, store: Driven) -> No
 def test_letters_of_one_record_do_not_become_younger_while_nothing_is_logged_behind_them(path: Path) -> None:
     minutes = [100]
     with Store(path, node="plant", now=lambda: Now(0, minutes[0] * 60 * EVERY_NS)) as store:
-        store.submit(SendRun(header(b"x"), [b"x"] * 3, "gauge", Request(me(), 1)))
+        store.submit(SendTransfers(header(b"x"), [b"x"] * 3, "gauge", request=Request(me(), 1)))
         for _ in range(9):
             minutes[0] += 1
             store.note_time()
-        store.submit(SendRun(header(b"x"), [b"x"] * 2, "gauge", Request(me(), 4)))
+        store.submit(SendTransfers(header(b"x"), [b"x"] * 2, "gauge", request=Request(me(), 4)))
         since = [store.ages.since(number) // EVERY_NS // 60 for number in store.machine.state.items]
     assert since == [100] * 3 + [109] * 2
 
@@ -82,7 +82,7 @@ def test_many_transactions_share_a_sync(path: Path, store: Driven) -> None:
         done: list[Submitted] = []
         for number in range(8):
             txn, body = store.submit(BeginTransaction()).answer, f"{number}-{turn}".encode()
-            store.submit(SendTransfer(header(body), body, txn=txn))
+            store.submit(SendTransfers(header(body), (body,), txn=txn))
             done.append(store.submit(CommitTransaction(txn)))
         assert all(one.waits for one in done)
         for one in done:
@@ -184,7 +184,7 @@ def test_letters_that_only_wait_get_no_checkpoint_which_would_free_nothing(path:
     with Driven(path, node="plant", segment="64K", checkpoint=20_000) as store:
         head = header(bytes(500))
         for number in range(1, 400, 8):
-            store.step(SendRun(head, [bytes(500)] * 8, "gauge", Request(me(), number)))
+            store.step(SendTransfers(head, [bytes(500)] * 8, "gauge", request=Request(me(), number)))
         assert store.checkpoints == 1
     with Driven(path, node="plant", segment="64K", checkpoint=20_000) as store:
         store.tick()

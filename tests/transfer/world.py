@@ -18,7 +18,7 @@ from rtmw.transfer.events import (
     DestroySavepoint,
     ReceiverJoined,
     RollBack,
-    SendTransfer,
+    SendTransfers,
     SetSavepoint,
 )
 from rtmw.transfer.limits import Limits
@@ -91,7 +91,7 @@ class World:
     def send(self, txn: int, service: str, priority: int) -> None:
         self.sent += 1
         body = f"{self.sent:06}".encode()
-        self.core.step(SendTransfer(header(body, service, priority), body, txn=txn))
+        self.core.step(SendTransfers(header(body, service, priority), (body,), txn=txn))
         place = self.works[txn].sends if txn else self.parcels
         place[body] = Parcel(service, priority)
         self._expect_view()

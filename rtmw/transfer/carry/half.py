@@ -88,9 +88,9 @@ class Desk(Protocol):
         """
         ...
 
-    def arrive_run(self, node: str, header: Header, sender: str, letters: dict[TransferId, bytes]) -> bool:
-        """Enqueue letters of this node in one batch of the log, each as `arrive` does; the peer's half is told when
-        they are durable (`Inbound.moved`). False: not all of them can be taken so, and nothing was done."""
+    def arrive_run(self, node: str, header: Header, sender: str, letters: dict[TransferId, bytes]) -> int:
+        """Enqueue as many letters of this node as go together, from the first one on, and return how many; the peer's
+        half is told when they are durable (`Inbound.moved`). Raises what `arrive` does, of the first one."""
         ...
 
     def look(self, id: TransferId) -> End | None:

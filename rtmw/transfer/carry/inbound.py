@@ -8,8 +8,10 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -442,15 +444,20 @@ class Letters:
         """Letters that go one by one, and have no place in their queue yet: those behind do not overtake them."""
 
     def take(self, run: e.TakeLetters) -> None:
-        """Hand over the letters that are new, in one batch of the log; if that cannot be, one by one."""
-        header, turns = header_here(run.header), self._turns
-        new = {id: body for id, body in run.letters.items() if id not in turns and self._desk.look(id) is None}
-        if new and not self._alone and self._desk.arrive_run(self._node, header, run.sender, new):
-            turns.add_run(new.keys(), self._desk.durable())  # until then nothing else is done with them
-        else:
-            new = {}
-        for id, body in run.letters.items():
-            if id not in new:
+        """Hand over the letters that are new, as many at a time as go together. From one on that cannot be handed over
+        now, each is in its turn."""
+        header, turns, letters = header_here(run.header), self._turns, run.letters
+        new = {id: body for id, body in letters.items() if id not in turns and self._desk.look(id) is None}
+        taken: set[TransferId] = set()
+        with suppress(LogFull, TransferRefused):
+            while new and not self._alone:
+                count = self._desk.arrive_run(self._node, header, run.sender, new)
+                ids = tuple(islice(new, count))
+                turns.add_run(ids, self._desk.durable())  # until then nothing else is done with them
+                taken.update(ids)
+                new = dict(islice(new.items(), count, None))
+        for id, body in letters.items():
+            if id not in taken:
                 self._alone += 1
                 turns.add(id, self._guard(id, self._take_one(header, run.sender, id, body)))
 

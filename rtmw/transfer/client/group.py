@@ -22,7 +22,7 @@ from rtmw.transfer.address import Life
 from rtmw.transfer.client.waiting import error_in
 from rtmw.transfer.errors import TransferError
 from rtmw.transfer.header import Delivery, Header, Level
-from rtmw.transfer.messages import Accepted, AcceptedRun, Failed, Message, Move, Run, Sends
+from rtmw.transfer.messages import Accepted, Failed, Message, Move, Run, Sends
 from rtmw.transfer.records import ENDED, TransferId, TransferState
 from rtmw.waiting import Loop, Waiting
 
@@ -211,10 +211,8 @@ class Group:
     def take(self, number: int, message: Message) -> None:
         """Take an answer. One for what was answered before counts for nothing."""
         index = number - self.number
-        if isinstance(message, AcceptedRun):
-            self._accepted(index, min(message.count, len(self._states) - index), message.id)
-        elif isinstance(message, Accepted) and message.ids:
-            self._accepted(index, 1, message.ids[0])
+        if isinstance(message, Accepted) and message.ids:
+            self._accepted(index, min(message.count, len(self._states) - index), message.ids[0])
         elif isinstance(message, Accepted):
             self._refused(index, TransferError(LOST))
         elif isinstance(message, Failed):

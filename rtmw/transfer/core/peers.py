@@ -38,7 +38,6 @@ from rtmw.transfer.carry.peer import KNOWS_SEEN, Peer, sweep
 from rtmw.transfer.core.report import Progress, coming_from, held_for, left_behind, passed_over, progress_of
 from rtmw.transfer.errors import TransferRefused, TransfersDamaged
 from rtmw.transfer.events import (
-    ArriveRun,
     Came,
     EndsConfirmed,
     Event,
@@ -46,7 +45,8 @@ from rtmw.transfer.events import (
     Note,
     Now,
     PassOver,
-    SendTransfer,
+    SendTransfers,
+    Sent,
     SettleTransfers,
 )
 from rtmw.transfer.files import Fingerprint, Folder
@@ -296,21 +296,17 @@ class CoreDesk:
         held = await self._take_over(body, header.length) if isinstance(body, Path) else body
         logged = header.delivery is Delivery.LOG
         try:
-            self.host.submit(SendTransfer(header, held, sender, 0, self._arriving(id)), logged)
+            self.host.submit(SendTransfers(header, (held,), sender, 0, (self._arriving(id),)), logged)
         finally:
             state = (self._machines.logged if logged else self._machines.volatile).state
             if isinstance(held, Spooled) and held.name not in state.bodies:
                 self.host.spool.remove(held.name)
 
-    def arrive_run(self, node: str, header: Header, sender: str, letters: dict[TransferId, bytes]) -> bool:
-        if self._is_here(node):  # it has files only, which are no letters
-            return False
-        try:
-            self.host.nodes.check_right(node, header, header.length)
-            done: bool = self.host.submit(ArriveRun(header, sender, letters), header.delivery is Delivery.LOG)
-        except (LogFull, TransferRefused):
-            return False
-        return done
+    def arrive_run(self, node: str, header: Header, sender: str, letters: dict[TransferId, bytes]) -> int:
+        self.host.nodes.check_right(node, header, header.length)
+        event = SendTransfers(header, tuple(letters.values()), sender, ids=tuple(letters))
+        sent: Sent = self.host.submit(event, header.delivery is Delivery.LOG)
+        return sent.done
 
     async def _take_over(self, body: Path, size: int) -> Spooled:
         """Give the file a second name: the first one goes when the log has the transfer, so a crash loses nothing."""
@@ -323,7 +319,7 @@ class CoreDesk:
     def take_raw(self, node: str, header: Header, body: bytes, sender: str) -> None:
         """Take a SMALL_RAW. It gets an id of this node, since its own never counted."""
         self.host.nodes.check_right(node, header, len(body))
-        self.host.submit(SendTransfer(header, body, sender), logged=False)
+        self.host.submit(SendTransfers(header, (body,), sender), logged=False)
 
     # ---- what has moved ----
 

@@ -53,7 +53,7 @@ from rtmw.transfer.core.peers import CoreDesk, Nodes
 from rtmw.transfer.core.report import Happening, Room, counters_of, full_words, queues_of
 from rtmw.transfer.core.service import Service
 from rtmw.transfer.errors import TransferError
-from rtmw.transfer.events import Aborted, Came, Event, Free, Moved, Now, SendRun, SendTransfer, Tick
+from rtmw.transfer.events import Aborted, Came, Event, Free, Moved, Now, SendTransfers, Tick
 from rtmw.transfer.frames import CORE_QUEUE, CORE_TOPIC, EVENTS_TOPIC, Barrier, Frame, pack_frame, queue_of
 from rtmw.transfer.limits import Limits
 from rtmw.transfer.messages import Advanced, Core, Join
@@ -527,7 +527,7 @@ class Process:
         """Say once that the disk is full, and once that there is room again: something was sent."""
         if isinstance(done.failure, rtmw.LogFull):
             self._room.log_has_none(f"nothing that is logged is accepted: {done.failure}")
-        elif isinstance(event, SendTransfer | SendRun):
+        elif isinstance(event, SendTransfers):
             self._room.log_has_some()
 
     def _say_room(self, why: str) -> None:

@@ -60,14 +60,14 @@ from rtmw.transfer.events import (
     Moved,
     ReceiverJoined,
     ReceiverLeft,
-    SendRun,
-    SendTransfer,
+    SendTransfers,
+    Sent,
     SettleTransfers,
 )
 from rtmw.transfer.files import Fingerprint
 from rtmw.transfer.frames import LARGEST_BYTES, Frame
 from rtmw.transfer.header import Delivery, Header, Kind, is_alike, resized
-from rtmw.transfer.messages import AcceptedRun, Message, Run, Send
+from rtmw.transfer.messages import Message, Run, Send
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import (
     LARGEST_INLINE,
@@ -393,26 +393,29 @@ class Accepted:
 
     def __init__(self, frame: Frame) -> None:
         self._frame, self._count, self._logged = frame, 0, False
-        self._id = TransferId("", 0, 0)
+        self._ids: Sequence[TransferId] = ()
 
-    def add(self, number: int, count: int, first: TransferId, logged: bool) -> Steps:
-        """Add `count` letters, from that with this number on; `first`: the id of the first. If they do not follow those
+    def add(self, number: int, count: int, ids: Sequence[TransferId], logged: bool) -> Steps:
+        """Add `count` letters, from that with this number on; `ids`: those of the first. If they do not follow those
         that were added before, those are answered first."""
         if self._count:
-            node, incarnation, sequence = self._id
-            id = TransferId(node, incarnation, sequence + self._count)
-            behind = self._frame.number + self._count, id, self._logged
-            if (number, first, logged) == behind and self._count + count <= MOST_LETTERS:
+            behind = self._frame.number + self._count, self._logged
+            follows = (number, logged) == behind and len(ids) == len(self._ids) == 1
+            if follows and ids[0] == _behind(self._ids[0], self._count) and self._count + count <= MOST_LETTERS:
                 self._count += count
                 return
             yield from self.tell()
-        self._frame, self._count, self._id, self._logged = self._frame._replace(number=number), count, first, logged
+        self._frame, self._count, self._ids, self._logged = self._frame._replace(number=number), count, ids, logged
 
     def tell(self) -> Steps:
         """Answer the letters that were added."""
         if self._count:
-            yield tell(self._frame, AcceptedRun(self._count, self._id), self._logged)
+            yield tell(self._frame, messages.Accepted(self._count, tuple(self._ids)), self._logged)
         self._count = 0
+
+
+def _behind(id: TransferId, count: int) -> TransferId:
+    return TransferId(id.node, id.incarnation, id.sequence + count)
 
 
 LARGEST_NUMBER: Final = (1 << 63) - 1
@@ -581,20 +584,21 @@ class Service:
         try:
             looks = send.header.kind is not Kind.BUF and not self.machines.was_sent(logged, name, request, send.once)
             sources = self.nodes.sources(send.header, body) if looks else None
-            told = name, send.txn, None, request, send.once, sources is not None
-            ids = yield Do(SendTransfer(send.header, body, *told), logged)
-            for id in ids if sources is not None else ():
+            told = name, send.txn, (), request, send.once, sources is not None
+            sent: Sent = yield Do(SendTransfers(send.header, (body,), *told), logged)
+            for id in sent.ids if sources is not None else ():
                 self.nodes.accepted(id, sources or ())
         finally:
             if isinstance(body, Spooled) and body.name not in state.bodies:
                 yield Remove(body)
         self._addressed.add(frame.life, send.header.to)
         if send.header.kind is not Kind.BUF or send.once:
-            yield from self._say_how_far(frame, send.header, body, ids)
-        yield tell(frame, messages.Accepted(tuple(ids)), logged and not send.txn)
-        yield from self._catch_up(frame, send, ids)
+            yield from self._say_how_far(frame, send.header, body, sent.ids)
+        yield tell(frame, messages.Accepted(1, tuple(sent.ids)), logged and not send.txn)
+        if not sent.is_new:
+            yield from self._catch_up(frame, sent.ids, send.once, logged)
 
-    def _say_how_far(self, frame: Frame, header: Header, body: bytes | Spooled, ids: list[TransferId]) -> Steps:
+    def _say_how_far(self, frame: Frame, header: Header, body: bytes | Spooled, ids: Sequence[TransferId]) -> Steps:
         for id in ids:
             item = self.machines.find(id)
             progress = progress_of_ended(header, body) if item is None else self.nodes.progress(item)
@@ -606,33 +610,33 @@ class Service:
             raise ValueError(f"letters numbered from {number} on; numbers are from 1 to {LARGEST_NUMBER}")
         accepted, node = Accepted(frame), self.machines.logged.state.node
         for letters in in_batches(runs, node, self.members[frame.life].name):
-            logged = letters.header.delivery is Delivery.LOG
-            first = yield from self._send_letters(frame, number, letters)
-            if first is not None:
-                yield from accepted.add(number, len(letters.bodies), first, logged)
-            else:
-                yield from accepted.tell()
-                yield from self._send_each(frame, number, letters)
+            yield from self._send_letters(frame, number, letters, accepted)
             number += len(letters.bodies)
         yield from accepted.tell()
 
-    def _send_letters(self, frame: Frame, number: int, letters: Letters) -> Generator[Any, Any, TransferId | None]:
-        """Send letters in one step, and return the id of the first one; None: that cannot be."""
-        header = letters.header
-        run = SendRun(header, letters.bodies, self.members[frame.life].name, Request(frame.life, number))
-        try:
-            first: TransferId | None = yield Do(run, header.delivery is Delivery.LOG)
-        except LogFull:
-            return None
-        if first is not None:
-            self._addressed.add(frame.life, header.to)
-        return first
-
-    def _send_each(self, frame: Frame, number: int, letters: Letters) -> Steps:
-        """Send letter by letter; each gets an answer of its own."""
-        for at, body in enumerate(letters.bodies, number):
-            send = messages.Send(0, resized(letters.header, len(body)), b"", body)
-            yield from self._frame(frame._replace(number=at, message=send))
+    def _send_letters(self, frame: Frame, number: int, letters: Letters, accepted: Accepted) -> Steps:
+        """Send letters, of which the first one has this number: as many in one step as go together, and as a full disk
+        has room for. One that is refused has an answer of its own."""
+        (header, bodies), name = letters, self.members[frame.life].name
+        logged, most = header.delivery is Delivery.LOG, len(bodies)
+        while bodies:
+            head, request = resized(header, len(bodies[0])), Request(frame.life, number)
+            try:
+                sent: Sent = yield Do(SendTransfers(head, bodies[:most], name, request=request), logged)
+            except FAILURES as error:
+                if isinstance(error, LogFull) and most > 1:
+                    most //= 2
+                    continue
+                sent = Sent(1, ())
+                yield from accepted.tell()
+                yield tell(frame._replace(number=number), failed(error))
+            else:
+                self._addressed.add(frame.life, header.to)
+                yield from accepted.add(number, sent.done, sent.ids, logged)
+                if not sent.is_new:
+                    yield from accepted.tell()
+                    yield from self._catch_up(frame, sent.ids, b"", logged)
+            number, bodies = number + sent.done, bodies[sent.done :]
 
     def _follow(self, item: Item, life: Life) -> None:
         """Let a sender be told of a transfer that another one has sent, too."""
@@ -640,19 +644,19 @@ class Service:
         if request is not None and request.producer != life:
             self._telling.follow(item.record.id, life)
 
-    def _catch_up(self, frame: Frame, send: messages.Send, ids: list[TransferId]) -> Steps:
+    def _catch_up(self, frame: Frame, ids: Sequence[TransferId], once: bytes, logged: bool) -> Steps:
         """Tell a sender how transfers are that were sent before, with this id or to another core, and follow them."""
         moves: list[messages.Move] = []
         for id in ids:
             item = self.machines.find(id)
             if item is None:
-                moves.append(self.machines.end_of(id, self.members[frame.life].name, send.once))
+                moves.append(self.machines.end_of(id, self.members[frame.life].name, once))
                 continue
             self._follow(item, frame.life)
             if item.state not in (TransferState.ACCEPTED, TransferState.HELD):
                 moves.append(messages.Move(id, item.state, item.cause))
         if moves:
-            yield Tell(Frame(frame.life, frame.slot, 0, messages.Moves(tuple(moves))), is_logged(send))
+            yield Tell(Frame(frame.life, frame.slot, 0, messages.Moves(tuple(moves))), logged)
 
     # ---- transactions ----
 

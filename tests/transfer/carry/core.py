@@ -23,7 +23,7 @@ from uuid import uuid4
 
 import rtmw
 from rtmw.disk import Disk
-from rtmw.errors import SessionError
+from rtmw.errors import LogFull, SessionError
 from rtmw.net.session import Carrier
 from rtmw.net.session import Terms as SessionTerms
 from rtmw.transfer.address import Address, Life, Reach
@@ -122,8 +122,8 @@ class StoreDesk:
             body.unlink()
         self.changed.set()
 
-    def arrive_run(self, node: str, header: Header, sender: str, letters: dict[TransferId, bytes]) -> bool:
-        return False
+    def arrive_run(self, node: str, header: Header, sender: str, letters: dict[TransferId, bytes]) -> int:
+        raise LogFull("here letters go one by one")
 
     def look(self, id: TransferId) -> End | None:
         item = self.find(id)

@@ -8,7 +8,7 @@ from rtmw.errors import ClosedError
 from rtmw.transfer.address import Life
 from rtmw.transfer.client.group import ENOUGH, MOST_LETTERS, MOST_TOGETHER, Gathering, Group
 from rtmw.transfer.header import Delivery, Header
-from rtmw.transfer.messages import AcceptedRun, Message
+from rtmw.transfer.messages import Accepted, Message
 from tests.transfer.client.test_group import LIFE, SHORT, Sender, id_of
 
 LOGGED = replace(SHORT, delivery=Delivery.LOG)
@@ -45,7 +45,7 @@ class Line:
         return groups
 
     def answer(self, group: Group) -> bool:
-        group.take(group.number, AcceptedRun(1, id_of(group.number)))
+        group.take(group.number, Accepted(1, (id_of(group.number),)))
         return self.gathering.answered(1, group)
 
 

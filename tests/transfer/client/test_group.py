@@ -11,7 +11,7 @@ from rtmw.transfer.address import Address, Life
 from rtmw.transfer.client.group import MOST_LETTERS, Group, Groups
 from rtmw.transfer.errors import TransferError, TransferRefused
 from rtmw.transfer.header import Header, Kind, Level
-from rtmw.transfer.messages import Accepted, AcceptedRun, Failed, Move, Run, Sends
+from rtmw.transfer.messages import Accepted, Failed, Move, Run, Sends
 from rtmw.transfer.records import TransferId, TransferState
 
 LIFE = Life(4711, 1000, 1)
@@ -58,7 +58,7 @@ def test_letters_with_one_header_are_a_run_and_their_numbers_follow_one_after_th
 
 def test_an_answer_for_all_gives_each_letter_its_id() -> None:
     group = group_of(Sender(), SHORT, SHORT, SHORT)
-    group.take(1, AcceptedRun(3, id_of(5)))
+    group.take(1, Accepted(3, (id_of(5),)))
     assert group.is_done
     accepted = TransferState.ACCEPTED, Level.SENT, ""
     assert [group.state_of(index) for index in range(3)] == [(id_of(5 + n), *accepted) for n in range(3)]
@@ -66,7 +66,7 @@ def test_an_answer_for_all_gives_each_letter_its_id() -> None:
 
 def test_only_letters_without_an_answer_are_asked_for_again() -> None:
     group = group_of(Sender(), *[SHORT] * 6)
-    group.take(2, AcceptedRun(2, id_of(5)))
+    group.take(2, Accepted(2, (id_of(5),)))
     group.take(5, Failed(0, "no room"))
     assert [(number, message.runs[0].bodies) for number, message in group.requests() if isinstance(message, Sends)] == [
         (1, (b"0",)),
@@ -80,7 +80,7 @@ def test_an_answer_that_comes_again_changes_nothing() -> None:
     group = group_of(Sender(), SHORT, SHORT)
     group.take(1, Accepted((id_of(5),)))
     group.told(0, Move(id_of(5), TransferState.CONSUMED, ""))
-    for message in (AcceptedRun(2, id_of(9)), Accepted(()), Failed(0, "no")):
+    for message in (Accepted(2, (id_of(9),)), Accepted(1, ()), Failed(0, "no")):
         group.take(1, message)
     assert group.left == 1
     assert group.state_of(0) == (id_of(5), TransferState.CONSUMED, Level.CONSUMED, "")
@@ -88,7 +88,7 @@ def test_an_answer_that_comes_again_changes_nothing() -> None:
 
 def test_an_answer_for_more_letters_than_there_are_ends_with_the_last_one() -> None:
     group = group_of(Sender(), SHORT, SHORT)
-    group.take(2, AcceptedRun(9, id_of(5)))
+    group.take(2, Accepted(9, (id_of(5),)))
     assert (group.left, group.is_answered(0), group.is_answered(1)) == (1, False, True)
 
 
@@ -107,7 +107,7 @@ def test_a_letter_that_was_refused_says_why_and_so_does_its_sender() -> None:
 def test_letters_of_a_line_that_ends_fail_unless_they_were_answered() -> None:
     sender = Sender()
     group = group_of(sender, SHORT, SHORT)
-    group.take(1, AcceptedRun(1, id_of(5)))
+    group.take(1, Accepted(1, (id_of(5),)))
     unsent = Group(sender, LIFE)
     unsent.add(SHORT, b"x")
     for one in (group, unsent):
@@ -122,8 +122,8 @@ def test_letters_of_a_line_that_ends_fail_unless_they_were_answered() -> None:
 def test_a_letter_is_found_by_its_id_for_as_long_as_its_group_is_kept() -> None:
     sender = Sender()
     first, second = group_of(sender, SHORT, SHORT), group_of(sender, SHORT, SHORT, number=3)
-    second.take(3, AcceptedRun(2, id_of(12)))
-    first.take(1, AcceptedRun(2, id_of(10)))
+    second.take(3, Accepted(2, (id_of(12),)))
+    first.take(1, Accepted(2, (id_of(10),)))
     assert sender._groups.find(id_of(11)) == (first, 1)
     assert sender._groups.find(id_of(12)) == (second, 0)
     assert sender._groups.going() == [id_of(sequence) for sequence in range(10, 14)]
@@ -138,7 +138,7 @@ def test_a_letter_is_found_by_its_id_for_as_long_as_its_group_is_kept() -> None:
 def test_groups_that_nobody_keeps_take_no_memory() -> None:
     sender = Sender()
     for sequence in range(10_000):
-        group_of(sender, SHORT).take(1, AcceptedRun(1, id_of(sequence)))
+        group_of(sender, SHORT).take(1, Accepted(1, (id_of(sequence),)))
     ((firsts, groups),) = sender._groups._runs.values()
     assert len(firsts) == len(groups) < 200
 
@@ -146,7 +146,7 @@ def test_groups_that_nobody_keeps_take_no_memory() -> None:
 @pytest.mark.parametrize("state", [TransferState.REFUSED, TransferState.DEAD])
 def test_a_letter_that_has_moved_has_the_level_that_it_had_reached(state: TransferState) -> None:
     group = group_of(Sender(), SHORT)
-    group.take(1, AcceptedRun(1, id_of(5)))
+    group.take(1, Accepted(1, (id_of(5),)))
     group.told(0, Move(id_of(5), TransferState.DELIVERED, ""))
     group.told(0, Move(id_of(5), state, "why"))
     assert group.state_of(0) == (id_of(5), state, Level.DELIVERED, "why")
@@ -166,7 +166,7 @@ def test_a_letter_is_over_when_it_has_reached_the_level_or_never_will(state: Tra
 
 def test_what_a_dead_core_has_told_of_an_end_holds_when_the_next_one_does_not_know() -> None:
     group = group_of(Sender(), SHORT)
-    group.take(1, AcceptedRun(1, id_of(5)))
+    group.take(1, Accepted(1, (id_of(5),)))
     group.told(0, Move(id_of(5), TransferState.CONSUMED, ""))
     group.told(0, Move(id_of(5), TransferState.UNKNOWN, ""))
     found = group.state_of(0)
@@ -189,7 +189,7 @@ def test_a_group_is_full_by_its_letters_or_by_their_bytes() -> None:
 
 def test_what_is_accepted_is_sent_unless_it_is_for_another_node() -> None:
     group = group_of(Sender(), SHORT, FAR, OWN, FAR)
-    group.take(1, AcceptedRun(4, id_of(5)))
+    group.take(1, Accepted(4, (id_of(5),)))
     assert group.lowest == Level.ACCEPTED
     assert [group.is_over(index, Level.ACCEPTED) for index in range(4)] == [True] * 4
     assert [group.is_over(index, Level.SENT) for index in range(4)] == [True, False, True, False]
@@ -203,13 +203,13 @@ def test_a_run_has_a_place_for_each_of_its_letters() -> None:
         group.add_run(header, bodies)
     assert (group.left, group.number_from(10), group.bytes) == (4, 14, 4)
     assert list(group.requests()) == [(10, Sends((Run(SHORT, (b"0", b"1")), Run(FAR, (b"2", b"3")))))]
-    group.take(10, AcceptedRun(4, id_of(5)))
+    group.take(10, Accepted(4, (id_of(5),)))
     assert [group.is_over(index, Level.SENT) for index in range(4)] == [True, True, False, False]
 
 
 def test_all_letters_are_over_when_each_has_reached_the_level_or_never_will() -> None:
     group = group_of(Sender(), SHORT, SHORT)
-    group.take(1, AcceptedRun(1, id_of(5)))
+    group.take(1, Accepted(1, (id_of(5),)))
     assert not group.all_over(Level.ACCEPTED)
     group.take(2, Failed(0, "no room"))
     assert [group.all_over(Level.ACCEPTED), group.all_reached(Level.ACCEPTED)] == [True, False]
@@ -220,7 +220,7 @@ def test_all_letters_are_over_when_each_has_reached_the_level_or_never_will() ->
 
 def test_all_letters_have_reached_what_the_last_of_them_has_reached() -> None:
     group = group_of(Sender(), SHORT, SHORT)
-    group.take(1, AcceptedRun(2, id_of(5)))
+    group.take(1, Accepted(2, (id_of(5),)))
     assert group.all_reached(Level.SENT)
     assert group.lowest == Level.SENT
     for index in range(2):

@@ -13,7 +13,7 @@ from rtmw.errors import ClosedError
 from rtmw.transfer.client.line import MOST_PENDING, Requests
 from rtmw.transfer.client.waiting import NEVER
 from rtmw.transfer.frames import Frame
-from rtmw.transfer.messages import AcceptedRun, Run
+from rtmw.transfer.messages import Accepted, Run
 from rtmw.waiting import Asleep
 from tests.transfer.client.test_group import LIFE, SHORT, Sender, id_of
 from tests.transfer.core_process import PATIENCE
@@ -34,7 +34,7 @@ def test_who_waits_for_a_letter_that_was_answered_is_woken_also_when_the_line_en
     asleep = Asleep()
     place = requests.join_others(Sender(), SHORT, b"x", asleep, NEVER)
     assert place is not None
-    requests.take(Frame(LIFE, 0, 1, AcceptedRun(1, id_of(1))))
+    requests.take(Frame(LIFE, 0, 1, Accepted(1, (id_of(1),))))
     requests.end(ClosedError("closed"))
     waits = threading.Thread(target=asleep.wait, daemon=True)
     waits.start()
@@ -52,5 +52,5 @@ def test_no_letter_begins_a_group_while_too_many_requests_have_no_answer(request
         assert requests.begin_runs(Sender(), [Run(SHORT, (b"x",) * size)], waits=True) is not None
     assert not asyncio.run(gather())
     assert requests.join_others(Sender(), SHORT, b"x", None, NEVER) is None
-    requests.take(Frame(LIFE, 0, 1, AcceptedRun(size, id_of(1))))
+    requests.take(Frame(LIFE, 0, 1, Accepted(size, (id_of(1),))))
     assert asyncio.run(gather())

@@ -9,10 +9,11 @@ import pytest
 from rtmw.transfer.address import Address, Life
 from rtmw.transfer.core.effects import Tell
 from rtmw.transfer.core.service import Accepted, Letters, in_batches
-from rtmw.transfer.events import SendRun
+from rtmw.transfer.events import SendTransfers
 from rtmw.transfer.frames import Frame
 from rtmw.transfer.header import Delivery, Header, Kind, Level
-from rtmw.transfer.messages import AcceptedRun, Leave, Run
+from rtmw.transfer.messages import Accepted as Answer
+from rtmw.transfer.messages import Leave, Run
 from rtmw.transfer.records import Request, TransferId
 from tests.transfer.driven import Driven
 
@@ -23,45 +24,48 @@ def id_of(sequence: int, incarnation: int = 77) -> TransferId:
     return TransferId("plant", incarnation, sequence)
 
 
-def answers(*added: tuple[int, int, TransferId, bool]) -> list[tuple[int, AcceptedRun, bool]]:
+Added = tuple[int, int, tuple[TransferId, ...], bool]
+
+
+def answers(*added: Added) -> list[tuple[int, Answer, bool]]:
     """Number, message, and whether it has to be durable first."""
     accepted = Accepted(FRAME)
     effects = [effect for one in added for effect in accepted.add(*one)]
-    found: list[tuple[int, AcceptedRun, bool]] = []
+    found: list[tuple[int, Answer, bool]] = []
     for effect in [*effects, *accepted.tell(), *accepted.tell()]:
         assert isinstance(effect, Tell)
-        assert isinstance(effect.frame.message, AcceptedRun)
+        assert isinstance(effect.frame.message, Answer)
         found.append((effect.frame.number, effect.frame.message, effect.logged))
     return found
 
 
 def test_letters_whose_numbers_and_ids_follow_one_after_the_other_have_one_answer() -> None:
-    added = (10, 3, id_of(5), True), (13, 1, id_of(8), True), (14, 2, id_of(9), True)
-    assert answers(*added) == [(10, AcceptedRun(6, id_of(5)), True)]
+    added = (10, 3, (id_of(5),), True), (13, 1, (id_of(8),), True), (14, 2, (id_of(9),), True)
+    assert answers(*added) == [(10, Answer(6, (id_of(5),)), True)]
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        (14, 2, id_of(8), True),
-        (13, 2, id_of(9), True),
-        (13, 2, id_of(8, incarnation=78), True),
-        (13, 2, id_of(8), False),
+        (14, 2, (id_of(8),), True),
+        (13, 2, (id_of(9),), True),
+        (13, 2, (id_of(8, incarnation=78),), True),
+        (13, 2, (id_of(8),), False),
     ],
 )
-def test_others_have_an_answer_of_their_own(other: tuple[int, int, TransferId, bool]) -> None:
-    number, count, id, logged = other
-    assert answers((10, 3, id_of(5), True), other) == [
-        (10, AcceptedRun(3, id_of(5)), True),
-        (number, AcceptedRun(count, id), logged),
+def test_others_have_an_answer_of_their_own(other: Added) -> None:
+    number, count, ids, logged = other
+    assert answers((10, 3, (id_of(5),), True), other) == [
+        (10, Answer(3, (id_of(5),)), True),
+        (number, Answer(count, ids), logged),
     ]
 
 
 def test_no_answer_is_for_more_letters_than_it_can_count() -> None:
     most = (1 << 16) - 1
-    assert answers((10, most, id_of(5), True), (10 + most, 1, id_of(5 + most), True)) == [
-        (10, AcceptedRun(most, id_of(5)), True),
-        (10 + most, AcceptedRun(1, id_of(5 + most)), True),
+    assert answers((10, most, (id_of(5),), True), (10 + most, 1, (id_of(5 + most),), True)) == [
+        (10, Answer(most, (id_of(5),)), True),
+        (10 + most, Answer(1, (id_of(5 + most),)), True),
     ]
 
 
@@ -86,7 +90,7 @@ def test_letters_that_are_logged_are_cut_into_batches_that_fit_into_the_smallest
         assert all(batch.header.length == len(batch.bodies[0]) for batch in batches)
         for batch in batches:
             first = Request(FRAME.life, store.parked + 1)
-            assert store.step(SendRun(batch.header, batch.bodies, name, first)) is not None
+            assert store.step(SendTransfers(batch.header, batch.bodies, name, request=first)).done == len(batch.bodies)
         assert store.parked == 500 * len(sizes)
     assert len(batches) > 1 or sizes == [1]
 

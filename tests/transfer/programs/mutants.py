@@ -41,7 +41,7 @@ MUTANTS: Final = {
         "is_done = False",
     ),
     "what was settled before the crash is refused": Mutant(
-        "core.inboxes", "if settle.item in self._machines.of(settle.item).state.items:", "if settle.item:"
+        "core.inboxes", "if item in refused and item in self._machines.of(item).state.items", "if item in refused"
     ),
     "what the core had taken and not handed over stays taken": Mutant(
         "core.service", "if is_taken and item.lsn not in held:", "if is_taken and item.lsn in held:"

@@ -226,7 +226,9 @@ def test_of_letters_that_are_consumed_together_each_that_is_not_its_own_says_so(
     async def go() -> list[BaseException | None]:
         letters = [letter for _ in range(COUNT) if (letter := await inbox.take_async(PATIENCE)) is not None]
         for number in (3, 70):
-            inbox._line.ask(inbox._life, messages.Settle(TransferState.ACCEPTED, "back", (letters[number]._handed.item,)))
+            inbox._line.ask(
+                inbox._life, messages.Settle(TransferState.ACCEPTED, "back", (letters[number]._handed.item,))
+            )
         leaving = (letter.__aexit__(None, None, None) for letter in letters)
         return await asyncio.gather(*leaving, return_exceptions=True)
 
