@@ -42,7 +42,6 @@ from rtmw.transfer.messages import (
     More,
     Move,
     Moves,
-    MovesRun,
     Release,
     RollBack,
     Run,
@@ -174,7 +173,6 @@ _KINDS: Final[dict[int, tuple[type[Message], str]]] = {
     71: (Shown, "1d"),
     73: (HandedRun, "t8thL"),
     74: (Settled, "F"),
-    75: (MovesRun, "t81N"),
     76: (Advanced, "i88"),
     96: (Core, "8t"),
 }
@@ -291,7 +289,9 @@ def _pack_moves(moves: tuple[Move, ...]) -> bytes:
 
 def _pack_move(move: Move) -> bytes:
     state = _NEVER_WAS if move.state is None else move.state
-    return _pack_id(move.id) + bytes([state]) + packed_words(move.cause)
+    told = _pack_id(move.ids[0]) + bytes([state]) + packed_words(move.cause)
+    others = [id.sequence for id in move.ids[1:]]
+    return told + Struct(f"<H{len(others)}Q").pack(len(others), *others)
 
 
 def _unpack_numbers(fields: Fields) -> tuple[int, ...]:
@@ -363,8 +363,10 @@ def _unpack_body(fields: Fields) -> bytes | Spooled:
 
 
 def _unpack_move(fields: Fields) -> Move:
-    id, state = _unpack_id(fields), fields.number(1)
-    return Move(id, None if state == _NEVER_WAS else TransferState(state), fields.short_text())
+    first, state, cause = _unpack_id(fields), fields.number(1), fields.short_text()
+    others = fields.numbers(Struct(f"<{fields.number(2)}Q"))
+    ids = (first, *(TransferId(first.node, first.incarnation, sequence) for sequence in others))
+    return Move(ids, None if state == _NEVER_WAS else TransferState(state), cause)
 
 
 _PACK: Final[dict[str, Callable[[Any], bytes]]] = {

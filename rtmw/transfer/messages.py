@@ -31,7 +31,6 @@ __all__ = [
     "More",
     "Move",
     "Moves",
-    "MovesRun",
     "Release",
     "RollBack",
     "Run",
@@ -49,9 +48,10 @@ __all__ = [
 
 
 class Move(NamedTuple):
-    """A transfer has another state; None: its transaction was undone, and it never was."""
+    """Transfers have another state; None: their transaction was undone, and they never were."""
 
-    id: TransferId
+    ids: tuple[TransferId, ...]
+    """At least one; all began in one store."""
     state: TransferState | None
     cause: str
 
@@ -306,27 +306,6 @@ class Moves:
 
 
 @dataclass(frozen=True, slots=True)
-class MovesRun:
-    """Transfers of this sender that began in one store have this state, for no cause."""
-
-    node: str
-    incarnation: int
-    state: int
-    sequences: tuple[int, ...]
-    """The sequences of the transfers: at least one."""
-
-    def __post_init__(self) -> None:
-        TransferState(self.state)
-        if not self.sequences:
-            raise ValueError("moves of no transfer")
-
-    def __iter__(self) -> Iterator[Move]:
-        """Each of them as if it had come by itself."""
-        state = TransferState(self.state)
-        return (Move(TransferId(self.node, self.incarnation, sequence), state, "") for sequence in self.sequences)
-
-
-@dataclass(frozen=True, slots=True)
 class Undone:
     """A transaction of this program was undone as a whole; `cause`: as in ABORT."""
 
@@ -371,5 +350,5 @@ class Core:
 Message: TypeAlias = (
     Join | Leave | Send | Sends | More | GiveUp | Begin | Savepoint | RollBack | Release | Commit | Abort | Take
     | Untake | Settle | Alter | Ask | Show | Done | Accepted | Failed | Handed | HandedRun
-    | Settled | Moves | MovesRun | Undone | Got | Advanced | Shown | Core
+    | Settled | Moves | Undone | Got | Advanced | Shown | Core
 )  # fmt: skip

@@ -115,7 +115,7 @@ class Machines:
         """Return how a transfer is, or how it has ended; UNKNOWN: nobody remembers."""
         item = self.find(id)
         if item is not None:
-            return Move(id, item.state, item.cause)
+            return Move((id,), item.state, item.cause)
         return self.end_of(id)
 
     def end_of(self, id: TransferId, sender: str = "", once: bytes = b"") -> Move:
@@ -124,8 +124,8 @@ class Machines:
             known = machine.state.once.find(sender, once) if once else None
             end = machine.state.ends.get(id) or (known.ids.get(id) if known is not None else None)
             if end is not None:
-                return Move(id, end.state, end.cause)
-        return Move(id, TransferState.UNKNOWN, "")
+                return Move((id,), end.state, end.cause)
+        return Move((id,), TransferState.UNKNOWN, "")
 
 
 MARKS_MOST: Final = 512

@@ -21,7 +21,7 @@ from tests.page import Page
 PAGE = Page(Path(__file__).parents[2] / "docs" / "formats" / "transfer-queues.md")
 GOLDEN = Path(__file__).parent / "golden" / "queues.txt"
 LIFE = Life(4711, 123456, 2)
-ID = TransferId("plant", 77, 5)
+ID, OTHER = TransferId("plant", 77, 5), TransferId("plant", 77, 9)
 HEADER = Header(Address.parse("ingest"), Kind.BUF, 5, delivery=Delivery.LOG, priority=3)
 LARGER = Header(Address.parse("ingest"), Kind.BUF, 6)
 
@@ -53,8 +53,7 @@ WRITTEN: dict[str, Message] = {
     "HANDED-FILE": messages.Handed(800, 0, ID, "gauge", HEADER, Spooled("spool/1s2", 5)),
     "HANDEDRUN": messages.HandedRun("plant", 77, "gauge", HEADER, ((800, 5, b"level"), (900, 7, b"other"))),
     "SETTLED": messages.Settled(((1, messages.Failed(0, "not its own")),)),
-    "MOVES": messages.Moves((Move(ID, TransferState.REFUSED, "why"), Move(ID, None, ""))),
-    "MOVESRUN": messages.MovesRun("plant", 77, TransferState.DELIVERED, (5, 7)),
+    "MOVES": messages.Moves((Move((ID, OTHER), TransferState.REFUSED, "why"), Move((ID,), None, ""))),
     "UNDONE": messages.Undone(9, 1),
     "GOT": messages.Got(262144),
     "ADVANCED": messages.Advanced(ID, 8 << 20, 400 << 20),
@@ -134,8 +133,3 @@ def test_a_frame_of_another_version_says_what_to_do() -> None:
     data = b"\2" + golden()["DONE"][1:]
     with pytest.raises(TransfersDamaged, match="version 2 of the format, where 1 is known; programs and node need one"):
         unpack_frame(data)
-
-
-def test_moves_that_come_as_a_run_are_those_of_its_transfers() -> None:
-    run = messages.MovesRun("plant", 77, TransferState.DELIVERED, (5, 7))
-    assert list(run) == [Move(TransferId("plant", 77, number), TransferState.DELIVERED, "") for number in (5, 7)]

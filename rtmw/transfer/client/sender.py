@@ -35,7 +35,7 @@ from rtmw.transfer.duplicates import pack_once
 from rtmw.transfer.errors import TransactionAborted
 from rtmw.transfer.frames import BLOCK, WINDOW
 from rtmw.transfer.header import Delivery, Header, Level
-from rtmw.transfer.messages import Advanced, Ask, Join, Leave, Message, More, Move, Moves, MovesRun, Send, Undone
+from rtmw.transfer.messages import Advanced, Ask, Join, Leave, Message, More, Move, Moves, Send, Undone
 from rtmw.transfer.records import AbortCause, TransferId, TransferState
 from rtmw.waiting import Asleep, woken
 
@@ -468,10 +468,11 @@ class Sender(Closing):
 
     def _told(self, message: Message) -> None:
         """Take a frame of the core that answers no request."""
-        if isinstance(message, Moves | MovesRun):
-            for move in message.moves if isinstance(message, Moves) else message:
-                self._pass_on(move)
-                self._moved(move)
+        if isinstance(message, Moves):
+            for move in message.moves:
+                for id in move.ids:
+                    self._pass_on(id, move)
+                    self._moved(id, move)
         elif isinstance(message, Advanced):
             if (transfer := self._followed.get(message.id)) is not None:
                 transfer._went_on(message)
@@ -479,12 +480,12 @@ class Sender(Closing):
             self._transactions.pop(message.txn, None)
             self._undone(message.txn, AbortCause(message.cause))
 
-    def _pass_on(self, move: Move) -> bool:
+    def _pass_on(self, id: TransferId, move: Move) -> bool:
         """Tell the letter that it has moved, if the program keeps it. Is that news to it?"""
-        transfer = self._followed.get(move.id)
+        transfer = self._followed.get(id)
         if transfer is not None:
-            return transfer._told(move)
-        place = self._groups.find(move.id)
+            return transfer._told(id, move)
+        place = self._groups.find(id)
         return place is not None and place[0].told(place[1], move)
 
     def _answered(self, transfer: Transfer, pending: Pending) -> None:
@@ -504,14 +505,14 @@ class Sender(Closing):
         if not isinstance(error, TransactionAborted):  # that the transaction was undone is an event
             self._news.put(TransferEvent(None, None, str(error)))
 
-    def _moved(self, move: Move) -> None:
+    def _moved(self, id: TransferId, move: Move) -> None:
         state = move.state
         if state is None:
             return  # its transaction was undone, which is the event; or rolled back, as its program has asked
         self._states[state] += 1
         if state not in _GOOD:
             cause = move.cause or (RESTARTED if state is TransferState.UNKNOWN else "")
-            self._news.put(TransferEvent(move.id, state, cause))
+            self._news.put(TransferEvent(id, state, cause))
 
     def _undone(self, txn: int, cause: AbortCause) -> None:
         self._news.put(TransferEvent(None, None, f"transaction {txn} was undone: {cause.name}"))
@@ -531,8 +532,8 @@ class Sender(Closing):
             self._told(news)
         if isinstance(pending.answer, Moves):
             for move in pending.answer.moves:
-                if self._pass_on(move):
-                    self._moved(move)
+                if self._pass_on(move.ids[0], move):
+                    self._moved(move.ids[0], move)
 
     def __repr__(self) -> str:
         return f"<rtmw.Sender {self.name!r}{', closed' if self._closed else ''}>"

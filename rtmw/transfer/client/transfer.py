@@ -266,9 +266,9 @@ class Transfer:
         for id, state in other._states.items():
             self._set_state(id, state)
 
-    def _told(self, move: Move) -> bool:
+    def _told(self, id: TransferId, move: Move) -> bool:
         """Note that it has moved, and so have its twins. Is that news?"""
-        return any([one._moved(move) for one in self._twins or (self,)])
+        return any([one._moved(id, move) for one in self._twins or (self,)])
 
     def _went_on(self, news: Advanced) -> None:
         """Note that more of it is there; so it is of its twins."""
@@ -280,17 +280,17 @@ class Transfer:
         if self.progress != before:
             self._tell()
 
-    def _moved(self, move: Move) -> bool:
-        state, before = move.state, self._states.get(move.id)
+    def _moved(self, id: TransferId, move: Move) -> bool:
+        state, before = move.state, self._states.get(id)
         if state is TransferState.UNKNOWN and before in ENDED:
             return False  # the core that has told its end is gone
         if state is None or (state is TransferState.UNKNOWN and self._was_undone):
             is_news = False  # its transaction is the news
-            self._failure = TransferRefused(f"transfer {move.id} was part of a transaction that was undone")
+            self._failure = TransferRefused(f"transfer {id} was part of a transaction that was undone")
         else:
             is_news = state is not before
             self._cause = move.cause
-            self._set_state(move.id, state)
+            self._set_state(id, state)
         self._tell()
         return is_news
 

@@ -654,7 +654,7 @@ class Service:
                 continue
             self._follow(item, frame.life)
             if item.state not in (TransferState.ACCEPTED, TransferState.HELD):
-                moves.append(messages.Move(id, item.state, item.cause))
+                moves.append(messages.Move((id,), item.state, item.cause))
         if moves:
             yield Tell(Frame(frame.life, frame.slot, 0, messages.Moves(tuple(moves))), logged)
 

@@ -11,14 +11,14 @@ from rtmw.transfer.core.effects import Steps, Tell
 from rtmw.transfer.core.report import Progress
 from rtmw.transfer.events import Moved
 from rtmw.transfer.frames import Frame
-from rtmw.transfer.messages import Advanced, Move, Moves, MovesRun
+from rtmw.transfer.messages import Advanced, Move, Moves
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import ENDED, TransferId, TransferState
 
 __all__ = ["Telling"]
 
 MOST_MOVES: Final = 256
-"""Largest number of moves in one frame."""
+"""With so many transfers that have moved, a frame is full."""
 
 
 class Seated(Protocol):
@@ -33,7 +33,7 @@ class Telling:
 
     def __init__(self, members: Mapping[Life, Seated]) -> None:
         self._members = members
-        self._moves: dict[Life, list[Move | MovesRun | Advanced]] = {}
+        self._moves: dict[Life, list[Move | Advanced]] = {}
         self._logged = False
         """One of the moves has to be durable."""
         self._followers: dict[TransferId, set[Life]] = {}
@@ -45,28 +45,23 @@ class Telling:
         items, state, cause = note
         if state is TransferState.ACCEPTED:
             items = [item for item in items if item.record.txn or item.deliveries]
-        for (life, node, incarnation), same in groupby(items, _origin):
+        for (life, *_), same in groupby(items, _origin):
             if life is None:
                 continue
-            sequences = tuple(item.record.id.sequence for item in same)
-            if life in self._members:
-                moves = self._moves.setdefault(life, [])
-                if cause or state is None or len(sequences) == 1:
-                    moves += (Move(TransferId(node, incarnation, sequence), state, cause) for sequence in sequences)
-                else:
-                    moves.append(MovesRun(node, incarnation, state, sequences))
-                self._logged |= logged
-            if self._followers:
-                self._gather_for_followers(TransferId(node, incarnation, 0), sequences, note, logged)
+            ids = tuple(item.record.id for item in same)
+            told = [(life, Move(ids, state, cause)), *self._for_followers(ids, state, cause)]
+            for one, move in told:
+                if one in self._members:
+                    self._moves.setdefault(one, []).append(move)
+                    self._logged |= logged
 
-    def _gather_for_followers(self, first: TransferId, sequences: Sequence[int], note: Moved, logged: bool) -> None:
-        is_over = note.state is None or note.state in ENDED
-        for sequence in sequences:
-            id = TransferId(first.node, first.incarnation, sequence)
-            lives = self._followers.pop(id, set()) if is_over else self._followers.get(id, set())
-            for life in lives & self._members.keys():
-                self._moves.setdefault(life, []).append(Move(id, note.state, note.cause))
-                self._logged |= logged
+    def _for_followers(
+        self, ids: tuple[TransferId, ...], state: TransferState | None, cause: str
+    ) -> Iterator[tuple[Life, Move]]:
+        is_over = state is None or state in ENDED
+        for id in ids if self._followers else ():
+            for life in self._followers.pop(id, set()) if is_over else self._followers.get(id, set()):
+                yield life, Move((id,), state, cause)
 
     def advance(self, item: Item, progress: Progress) -> None:
         """Gather how far a transfer is, for all who are told of it."""
@@ -103,15 +98,14 @@ def _origin(item: Item) -> tuple[Life | None, str, int]:
     return record.request and record.request.producer, record.id.node, record.id.incarnation
 
 
-def _messages(moves: Sequence[Move | MovesRun | Advanced]) -> Iterator[Moves | MovesRun | Advanced]:
-    alone: list[Move] = []
-    for move in moves:
+def _messages(moves: Sequence[Move | Advanced]) -> Iterator[Moves | Advanced]:
+    together, count = list[Move](), 0
+    for move in (*moves, None):
+        if together and (not isinstance(move, Move) or count >= MOST_MOVES):
+            yield Moves(tuple(together))
+            together, count = [], 0
         if isinstance(move, Move):
-            alone.append(move)
-        if alone and (not isinstance(move, Move) or len(alone) == MOST_MOVES):
-            yield Moves(tuple(alone))
-            alone = []
-        if not isinstance(move, Move):
+            together.append(move)
+            count += len(move.ids)
+        elif move is not None:
             yield move
-    if alone:
-        yield Moves(tuple(alone))

@@ -165,7 +165,10 @@ def _field(chance: Random, code: str) -> Any:
         case "I":
             return (id,) * chance.randrange(4)
         case "M":
-            return tuple(Move(id, chance.choice((None, *TransferState)), text) for _ in range(chance.randrange(4)))
+            return tuple(
+                Move((id,) * chance.randrange(1, 4), chance.choice((None, *TransferState)), text)
+                for _ in range(chance.randrange(4))
+            )
         case "F":
             return tuple((number % 7, Failed(chance.randrange(4), text)) for _ in range(chance.randrange(4)))
     raise AssertionError(code)

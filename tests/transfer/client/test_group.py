@@ -78,8 +78,8 @@ def test_only_letters_without_an_answer_are_asked_for_again() -> None:
 
 def test_an_answer_that_comes_again_changes_nothing() -> None:
     group = group_of(Sender(), SHORT, SHORT)
-    group.take(1, Accepted((id_of(5),)))
-    group.told(0, Move(id_of(5), TransferState.CONSUMED, ""))
+    group.take(1, Accepted(1, (id_of(5),)))
+    group.told(0, Move((id_of(5),), TransferState.CONSUMED, ""))
     for message in (Accepted(2, (id_of(9),)), Accepted(1, ()), Failed(0, "no")):
         group.take(1, message)
     assert group.left == 1
@@ -96,7 +96,7 @@ def test_a_letter_that_was_refused_says_why_and_so_does_its_sender() -> None:
     sender = Sender()
     group = group_of(sender, SHORT, SHORT)
     group.take(1, Failed(0, "no room"))
-    group.take(2, Accepted(()))
+    group.take(2, Accepted(1, ()))
     first, second = group.error_of(0), group.error_of(1)
     assert isinstance(first, TransferRefused)
     assert isinstance(second, TransferError)
@@ -147,8 +147,8 @@ def test_groups_that_nobody_keeps_take_no_memory() -> None:
 def test_a_letter_that_has_moved_has_the_level_that_it_had_reached(state: TransferState) -> None:
     group = group_of(Sender(), SHORT)
     group.take(1, Accepted(1, (id_of(5),)))
-    group.told(0, Move(id_of(5), TransferState.DELIVERED, ""))
-    group.told(0, Move(id_of(5), state, "why"))
+    group.told(0, Move((id_of(5),), TransferState.DELIVERED, ""))
+    group.told(0, Move((id_of(5),), state, "why"))
     assert group.state_of(0) == (id_of(5), state, Level.DELIVERED, "why")
 
 
@@ -156,9 +156,9 @@ def test_a_letter_that_has_moved_has_the_level_that_it_had_reached(state: Transf
 def test_a_letter_is_over_when_it_has_reached_the_level_or_never_will(state: TransferState) -> None:
     group = group_of(Sender(), SHORT, SHORT)
     assert not group.is_over(0, Level.ACCEPTED)
-    group.take(1, Accepted((id_of(5),)))
+    group.take(1, Accepted(1, (id_of(5),)))
     assert [group.is_over(0, level) for level in (Level.ACCEPTED, Level.SENT, Level.DELIVERED)] == [True, True, False]
-    group.told(0, Move(id_of(5), state, ""))
+    group.told(0, Move((id_of(5),), state, ""))
     assert group.is_over(0, Level.DELIVERED)
     group.take(2, Failed(0, "no room"))
     assert group.is_over(1, Level.ACCEPTED)
@@ -167,8 +167,8 @@ def test_a_letter_is_over_when_it_has_reached_the_level_or_never_will(state: Tra
 def test_what_a_dead_core_has_told_of_an_end_holds_when_the_next_one_does_not_know() -> None:
     group = group_of(Sender(), SHORT)
     group.take(1, Accepted(1, (id_of(5),)))
-    group.told(0, Move(id_of(5), TransferState.CONSUMED, ""))
-    group.told(0, Move(id_of(5), TransferState.UNKNOWN, ""))
+    group.told(0, Move((id_of(5),), TransferState.CONSUMED, ""))
+    group.told(0, Move((id_of(5),), TransferState.UNKNOWN, ""))
     found = group.state_of(0)
     assert found is not None
     assert found[1] is TransferState.CONSUMED
@@ -193,7 +193,7 @@ def test_what_is_accepted_is_sent_unless_it_is_for_another_node() -> None:
     assert group.lowest == Level.ACCEPTED
     assert [group.is_over(index, Level.ACCEPTED) for index in range(4)] == [True] * 4
     assert [group.is_over(index, Level.SENT) for index in range(4)] == [True, False, True, False]
-    group.told(3, Move(id_of(8), TransferState.SENT, ""))
+    group.told(3, Move((id_of(8),), TransferState.SENT, ""))
     assert [group.is_over(index, Level.SENT) for index in range(4)] == [True, False, True, True]
 
 
@@ -214,7 +214,7 @@ def test_all_letters_are_over_when_each_has_reached_the_level_or_never_will() ->
     group.take(2, Failed(0, "no room"))
     assert [group.all_over(Level.ACCEPTED), group.all_reached(Level.ACCEPTED)] == [True, False]
     assert not group.all_over(Level.DELIVERED)
-    group.told(0, Move(id_of(5), TransferState.DELIVERED, ""))
+    group.told(0, Move((id_of(5),), TransferState.DELIVERED, ""))
     assert [group.all_over(Level.DELIVERED), group.all_reached(Level.DELIVERED)] == [True, False]
 
 
@@ -225,5 +225,5 @@ def test_all_letters_have_reached_what_the_last_of_them_has_reached() -> None:
     assert group.lowest == Level.SENT
     for index in range(2):
         assert not group.all_over(Level.CONSUMED)
-        group.told(index, Move(id_of(5 + index), TransferState.CONSUMED, ""))
+        group.told(index, Move((id_of(5 + index),), TransferState.CONSUMED, ""))
     assert group.all_reached(Level.CONSUMED)
