@@ -118,7 +118,13 @@ LARGEST_BYTES: Final = 64 << 10
 _HEAD: Final = Struct("<BBHIQIIQ")
 _SEND: Final = Struct("<QH")
 """Transaction, and size of the header."""
+_MOVES: Final = Struct("<HH")
+"""Number of moves, and size of the node of the first id."""
+_MOVE: Final = Struct("<QQBHH")
+"""The rest of the id, state, size of the cause, and number of other transfers."""
 _SIZE: Final = Struct("<H")
+_SETTLE: Final = Struct("<BH")
+"""State, and size of the cause."""
 _ONE: Final = Struct("<HHH")
 """Numbers of transfers and of ids, and size of the node of the id behind them."""
 _ID: Final = Struct("<QQ")
@@ -178,8 +184,8 @@ _KINDS: Final[dict[int, tuple[type[Message], str]]] = {
 }
 """The layout of a message, field by field: a number of so many bytes, a (t)ext, (w)ords, which are a text that is cut
 where it is too long, a (h)eader behind a u16 with its size, the id of a sender ((o)nce) likewise, an (i)d, a (b)ody,
-(d)ata, u64 (N)umbers and (R)uns up to the end, (L)etters behind a u16 with their number likewise; (I)ds, (M)oves and
-(F)ailures behind a u16 with their number."""
+(d)ata, u64 (N)umbers, (R)uns and (F)ailures up to the end, (L)etters behind a u16 with their number likewise; (I)ds and
+(M)oves behind a u16 with their number."""
 _NEVER_WAS: Final = 255
 
 
@@ -233,6 +239,27 @@ def _quick_sends(data: bytes | memoryview) -> Sends | None:
     if not letters or len(data) - at != letters * header.length:
         return None
     return Sends((Run(header, _bodies(header.length, letters).unpack_from(data, at)),))
+
+
+def _quick_settle(data: bytes | memoryview) -> Settle | None:
+    """Read a Settle without a cause; None: it has one, or is damaged."""
+    state, size = _SETTLE.unpack_from(data, _HEAD.size)
+    begin = _HEAD.size + _SETTLE.size
+    count, rest = divmod(len(data) - begin, 8)
+    return None if size or rest else Settle(state, "", _numbers(count).unpack_from(data, begin))
+
+
+def _quick_moves(data: bytes | memoryview) -> Moves | None:
+    """Read a Moves of one transfer, without a cause; None: it has more, or is damaged."""
+    count, size = _MOVES.unpack_from(data, _HEAD.size)
+    begin = _HEAD.size + _MOVES.size
+    if count != 1 or size > LONGEST_TEXT or len(data) != begin + size + _MOVE.size:
+        return None
+    incarnation, sequence, state, cause, others = _MOVE.unpack_from(data, begin + size)
+    if cause or others or state == _NEVER_WAS:
+        return None
+    id = TransferId(str(data[begin : begin + size], "utf-8"), incarnation, sequence)
+    return Moves((Move((id,), TransferState(state), ""),))
 
 
 def _quick_accepted(data: bytes | memoryview) -> Accepted | None:
@@ -290,15 +317,17 @@ def _pack_moves(moves: tuple[Move, ...]) -> bytes:
 def _pack_move(move: Move) -> bytes:
     state = _NEVER_WAS if move.state is None else move.state
     told = _pack_id(move.ids[0]) + bytes([state]) + packed_words(move.cause)
+    if len(move.ids) == 1:
+        return told + b"\0\0"
     others = [id.sequence for id in move.ids[1:]]
-    return told + Struct(f"<H{len(others)}Q").pack(len(others), *others)
+    return told + len(others).to_bytes(2, "little") + _numbers(len(others)).pack(*others)
 
 
 def _unpack_numbers(fields: Fields) -> tuple[int, ...]:
     count, rest = divmod(fields.left(), 8)
     if rest:
         fields.wrong(f"{rest} bytes of a number")
-    return fields.numbers(Struct(f"<{count}Q"))
+    return fields.numbers(_numbers(count))
 
 
 def _unpack_id(fields: Fields) -> TransferId:
@@ -325,6 +354,12 @@ def _unpack_runs(fields: Fields) -> tuple[Run, ...]:
 
 
 @lru_cache(maxsize=256)
+def _numbers(count: int) -> Struct:
+    """The layout of `count` numbers in a row; remembered, because programs repeat themselves."""
+    return Struct(f"<{count}Q")
+
+
+@lru_cache(maxsize=256)
 def _bodies(size: int, count: int) -> Struct:
     """The layout of `count` bodies of `size` bytes in a row; remembered, because senders repeat themselves."""
     return Struct(f"{size}s" * count)
@@ -345,11 +380,14 @@ def _unpack_letters(fields: Fields) -> tuple[tuple[int, int, bytes], ...]:
 
 def _pack_failures(failed: tuple[tuple[int, Failed], ...]) -> bytes:
     parts = (index.to_bytes(2, "little") + bytes([one.how]) + packed_words(one.message) for index, one in failed)
-    return len(failed).to_bytes(2, "little") + b"".join(parts)
+    return b"".join(parts)
 
 
 def _unpack_failures(fields: Fields) -> tuple[tuple[int, Failed], ...]:
-    return tuple((fields.number(2), Failed(fields.number(1), fields.short_text())) for _ in range(fields.number(2)))
+    failed: list[tuple[int, Failed]] = []
+    while fields.left():
+        failed.append((fields.number(2), Failed(fields.number(1), fields.short_text())))
+    return tuple(failed)
 
 
 def _unpack_body(fields: Fields) -> bytes | Spooled:
@@ -364,8 +402,11 @@ def _unpack_body(fields: Fields) -> bytes | Spooled:
 
 def _unpack_move(fields: Fields) -> Move:
     first, state, cause = _unpack_id(fields), fields.number(1), fields.short_text()
-    others = fields.numbers(Struct(f"<{fields.number(2)}Q"))
-    ids = (first, *(TransferId(first.node, first.incarnation, sequence) for sequence in others))
+    ids: tuple[TransferId, ...] = (first,)
+    count = fields.number(2)
+    if count:
+        node, incarnation, _ = first
+        ids += tuple([TransferId(node, incarnation, sequence) for sequence in fields.numbers(_numbers(count))])
     return Move(ids, None if state == _NEVER_WAS else TransferState(state), cause)
 
 
@@ -381,7 +422,7 @@ _PACK: Final[dict[str, Callable[[Any], bytes]]] = {
     "I": lambda ids: len(ids).to_bytes(2, "little") + b"".join(map(_pack_id, ids)),
     "M": _pack_moves,
     "R": _pack_runs,
-    "N": lambda numbers: Struct(f"<{len(numbers)}Q").pack(*numbers),
+    "N": lambda numbers: _numbers(len(numbers)).pack(*numbers),
     "L": _pack_letters,
     "F": _pack_failures,
 }
@@ -408,6 +449,8 @@ _UNPACK: Final[dict[str, Callable[[Fields], Any]]] = {
 }
 _QUICK: Final[dict[int, Callable[[bytes | memoryview], Message | None]]] = {
     3: _quick_send,
+    13: _quick_settle,
     17: _quick_sends,
     65: _quick_accepted,
+    68: _quick_moves,
 }

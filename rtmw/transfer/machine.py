@@ -146,16 +146,14 @@ def confirm_ends(state: State, ids: Collection[TransferId]) -> Steps[None]:
 
 
 def _why_not(item: Item | None, lsn: int, event: SettleTransfers) -> str:
-    """Return why a transfer cannot change its state so; empty: it can."""
+    """Return why a transfer cannot change its state so."""
     if item is None:
         return f"there is no transfer {lsn}; it has ended, or never was"
     if item.txn:
         return f"transfer {item.record.id} is in the open transaction {item.txn}; end that first"
-    if event.by is not None and event.by != item.taker:
+    if event.by not in (None, item.taker):
         return f"transfer {item.record.id} is not {event.by}'s: {item.taker or 'nobody'} has taken it"
-    if event.state not in next_states(item):
-        return f"transfer {item.record.id} is {item.state.name}, and cannot become {event.state.name}"
-    return ""
+    return f"transfer {item.record.id} is {item.state.name}, and cannot become {event.state.name}"
 
 
 @dataclass(slots=True)
@@ -328,7 +326,8 @@ class Machine:
         lives = lives_meant(header.to, self.receivers)
         ids = [event.ids[0] if event.ids else self._own_id(number) for number in range(len(lives))]
         deadline = now.wall_ns + header.lifetime_ns if header.lifetime_ns else NONE
-        bodies, others = tuple(event.bodies[:count]), tuple(id.sequence for id in event.ids[1:count])
+        bodies = tuple(event.bodies[:count])
+        others = tuple([id.sequence for id in event.ids[1:count]]) if event.ids else ()
         enqueues: list[Enqueue] = []
         for number, (id, life) in enumerate(zip(ids, lives, strict=True)):
             copy = number if event.ids else 0
@@ -374,8 +373,9 @@ class Machine:
     def _together(self, event: SendTransfers, header: Header) -> int:
         """Return how many of the bodies, from the first one on, go into one record; see the head of this file."""
         bodies, ids, state = event.bodies, event.ids, self.state
-        is_alone = event.txn or event.once or event.is_carried or not is_plain(header)
-        if len(bodies) == 1 or is_alone or max(map(len, cast("Sequence[bytes]", bodies))) > LARGEST_INLINE:
+        if len(bodies) == 1 or event.txn or event.once or event.is_carried or not is_plain(header):
+            return 1
+        if max(map(len, cast("Sequence[bytes]", bodies))) > LARGEST_INLINE:
             return 1
         if ids:
             is_known = ids[0].node == state.node or header.to.node or max(ids).sequence > LARGEST_SEQUENCE
@@ -427,16 +427,19 @@ class Machine:
 
     def _settle(self, event: SettleTransfers) -> Steps[dict[int, str]]:
         refused: dict[int, str] = {}
+        outcome = wanted, _ = event.state, event.cause
         changes: dict[tuple[TransferState, str], list[int]] = {}
+        get, by = self.state.items.get, event.by
         for lsn in event.items:
-            item = self.state.items.get(lsn)
-            why = _why_not(item, lsn, event)
-            if item is None or why:
-                refused[lsn] = why
-            else:
-                changes.setdefault(self._outcome(item, event.state, event.cause), []).append(lsn)
+            item = get(lsn)
+            if item is None or item.txn or by not in (None, item.taker) or wanted not in next_states(item):
+                refused[lsn] = _why_not(item, lsn, event)
+                continue
+            if wanted is TransferState.ACCEPTED:
+                outcome = self._outcome(item, wanted, event.cause)
+            changes.setdefault(outcome, []).append(lsn)
         if changes:
-            yield from append(self.state, *(Change(lsns, *outcome) for outcome, lsns in changes.items()))
+            yield from append(self.state, *[Change(lsns, *outcome) for outcome, lsns in changes.items()])
         return refused
 
     def _outcome(self, item: Item, wanted: TransferState, cause: str) -> tuple[TransferState, str]:

@@ -199,8 +199,7 @@ class Settle:
     """The numbers of the letters: at least one, and each once."""
 
     def __post_init__(self) -> None:
-        TransferState(self.state)
-        if not self.items or len(set(self.items)) < len(self.items):
+        if len(self.items) != 1 and len(set(self.items) or (0,)) != len(self.items):
             raise ValueError(f"{len(self.items)} letters, of which {len(set(self.items))} are different ones")
 
 

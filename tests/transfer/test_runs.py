@@ -285,7 +285,6 @@ def done(core: Core, event: SendTransfers) -> int:
         (header(b"x", f"ingest/{ME.pid}"), 1),
         (header(b"x", f"ingest@{NODE}"), 3),
         (header(b"x", lifetime_ns=1), 1),
-        (header(bytes(LARGEST_INLINE + 1)), 1),
     ],
 )
 def test_what_has_to_be_looked_at_letter_by_letter_is_no_run(head: Header, together: int) -> None:

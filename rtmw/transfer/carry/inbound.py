@@ -166,14 +166,13 @@ class Inbound:
                 self._letters.take_raw(effect.raw)
 
     def _list_owed(self) -> None:
-        for id, end in list(self._desk.owed(self.node)):
-            self._step(e.StateFound(id, *end))
+        self._step(e.StatesFound(dict(self._desk.owed(self.node))))
         # Also of what this core received: its sender may be another.
-        for id in {*self._here, *(id for id in self._journal.coming if id.node == self.node)}:
-            self._step(e.StateFound(id, TransferState.HELD))
+        parts = {*self._here, *(id for id in self._journal.coming if id.node == self.node)}
+        self._step(e.StatesFound(dict.fromkeys(parts, (TransferState.HELD, ""))))
 
-    def _found(self, id: TransferId) -> e.StateFound:
-        return e.StateFound(id, *(self._desk.look(id) or (TransferState.ACCEPTED, "")))
+    def _found(self, id: TransferId) -> e.StatesFound:
+        return e.StatesFound({id: self._desk.look(id) or (TransferState.ACCEPTED, "")})
 
     async def _guard(self, id: TransferId, work: object) -> None:
         """Do work for a transfer. A full disk puts it off; if it is refused, its sender is told why."""
@@ -181,7 +180,7 @@ class Inbound:
             await work  # type: ignore[misc]
         except TransferRefused as error:
             self._leave(id, is_over=True)
-            self._step(e.StateFound(id, TransferState.REFUSED, str(error)))
+            self._step(e.StatesFound({id: (TransferState.REFUSED, str(error))}))
         except (OSError, LogFull) as error:
             if (here := self._here.get(id)) is not None:
                 here.has_failed = True

@@ -49,19 +49,16 @@ class Telling:
             if life is None:
                 continue
             ids = tuple(item.record.id for item in same)
-            told = [(life, Move(ids, state, cause)), *self._for_followers(ids, state, cause)]
-            for one, move in told:
-                if one in self._members:
-                    self._moves.setdefault(one, []).append(move)
-                    self._logged |= logged
+            self._add(life, Move(ids, state, cause), logged)
+            for id in ids if self._followers else ():
+                is_over = state is None or state in ENDED
+                for other in self._followers.pop(id, ()) if is_over else self._followers.get(id, ()):
+                    self._add(other, Move((id,), state, cause), logged)
 
-    def _for_followers(
-        self, ids: tuple[TransferId, ...], state: TransferState | None, cause: str
-    ) -> Iterator[tuple[Life, Move]]:
-        is_over = state is None or state in ENDED
-        for id in ids if self._followers else ():
-            for life in self._followers.pop(id, set()) if is_over else self._followers.get(id, set()):
-                yield life, Move((id,), state, cause)
+    def _add(self, life: Life, move: Move, logged: bool) -> None:
+        if life in self._members:
+            self._moves.setdefault(life, []).append(move)
+            self._logged |= logged
 
     def advance(self, item: Item, progress: Progress) -> None:
         """Gather how far a transfer is, for all who are told of it."""

@@ -116,7 +116,7 @@ class NotAdded(NamedTuple):
 
 
 SendingEvent: TypeAlias = (
-    Opened | Lost | Heard | Timer | Add | AddRun | AddRaw | Room | SourceRead | Unreadable | Kept | Withdraw | NotAdded
+    Opened | Lost | Heard | Timer | AddRun | AddRaw | Room | SourceRead | Unreadable | Kept | Withdraw | NotAdded
 )
 
 # Effects of both halves.
@@ -209,24 +209,16 @@ class Completed(NamedTuple):
 
 
 class HandedOver(NamedTuple):
-    """Answer of HandOver, before StateFound: it has its place in its queue, so the next of its lane may follow."""
+    """Answer of HandOver, before StatesFound: it has its place in its queue, so the next of its lane may follow."""
 
     id: TransferId
-
-
-class StateFound(NamedTuple):
-    """Answer of Begin, Look, Complete, HandOver and Drop, and also unasked: the state of a transfer here.
-
-    ACCEPTED: it is not here; HELD: a part of it is. Each other state is durable, if the class of the transfer is.
-    """
-
-    id: TransferId
-    state: TransferState
-    cause: str = ""
 
 
 class StatesFound(NamedTuple):
-    """StateFound of several transfers."""
+    """Answer of Begin, Look, Complete, HandOver and Drop, and also unasked: states of transfers here, with causes.
+
+    ACCEPTED: it is not here; HELD: a part of it is. Each other state is durable, if the class of the transfer is.
+    """
 
     states: dict[TransferId, tuple[TransferState, str]]
 
@@ -260,7 +252,7 @@ class TryAgain(NamedTuple):
 
 
 ReceivingEvent: TypeAlias = (
-    Opened | Lost | Heard | Begun | Placed | Completed | HandedOver | StateFound | StatesFound | Dropped | PutOff
+    Opened | Lost | Heard | Begun | Placed | Completed | HandedOver | StatesFound | Dropped | PutOff
     | Marked | TryAgain
 )  # fmt: skip
 
@@ -268,14 +260,14 @@ ReceivingEvent: TypeAlias = (
 
 
 class Begin(NamedTuple):
-    """Begin a transfer. Answered by Begun, Placed, StateFound (also REFUSED) or PutOff."""
+    """Begin a transfer. Answered by Begun, Placed, StatesFound (also REFUSED) or PutOff."""
 
     offer: Offer
 
 
 class TakeLetters(NamedTuple):
     """These letters are there as a whole, and right. They get their places in their queue now, before any later effect
-    is carried out. Answered by StateFound (SENT, REFUSED) or PutOff for each."""
+    is carried out. Answered by StatesFound (SENT, REFUSED) or PutOff for each."""
 
     sender: str
     header: Header
@@ -305,21 +297,21 @@ class Rewind(NamedTuple):
 
 
 class Complete(NamedTuple):
-    """All bytes are there, and they are right. Answered by Completed, StateFound (REFUSED) or PutOff."""
+    """All bytes are there, and they are right. Answered by Completed, StatesFound (REFUSED) or PutOff."""
 
     id: TransferId
 
 
 class HandOver(NamedTuple):
-    """Hand over a transfer: all before it in its lane were. Answered by HandedOver and StateFound (SENT), by StateFound
-    (REFUSED) or by PutOff."""
+    """Hand over a transfer: all before it in its lane were. Answered by HandedOver and StatesFound (SENT), by
+    StatesFound (REFUSED) or by PutOff."""
 
     id: TransferId
 
 
 class Drop(NamedTuple):
     """Its sender does not want it: the part that came is dropped, and the transfer, too, if no receiver has taken it.
-    Answered by StateFound, or Dropped."""
+    Answered by StatesFound, or Dropped."""
 
     id: TransferId
     stream: int
@@ -327,7 +319,7 @@ class Drop(NamedTuple):
 
 
 class Look(NamedTuple):
-    """Asks for the state of a transfer. Answered by StateFound, before any other event."""
+    """Asks for the state of a transfer. Answered by StatesFound, before any other event."""
 
     id: TransferId
 
@@ -343,7 +335,7 @@ class TakeRaw(NamedTuple):
 
 
 class ListOwed(NamedTuple):
-    """Answered by StateFound for each transfer of this peer that ended without Settled, and for each part (HELD)."""
+    """Answered by StatesFound for each transfer of this peer that ended without Settled, and for each part (HELD)."""
 
 
 ReceivingEffect: TypeAlias = (

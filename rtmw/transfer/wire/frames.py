@@ -42,11 +42,9 @@ __all__ = [
     "Raw",
     "Ready",
     "Report",
-    "ReportRun",
     "Restart",
     "Seen",
     "Settled",
-    "SettledRun",
     "Terms",
     "Whole",
     "pack",
@@ -254,9 +252,9 @@ class Cancel(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """The sender knows durably that the transfer has ended so: nobody will ask for it again."""
+    """The sender knows durably that transfers of one incarnation have ended so: nobody will ask for them again."""
 
-    id: TransferId
+    ids: tuple[TransferId, ...]
     state: TransferState
 
 
@@ -288,13 +286,6 @@ class LetterRun(NamedTuple):
     """Each body as long as the header says; the ids are of one incarnation."""
 
 
-class SettledRun(NamedTuple):
-    """SETTLED of several transfers of one incarnation."""
-
-    state: TransferState
-    ids: tuple[TransferId, ...]
-
-
 class Go(NamedTuple):
     """Pieces may come, from `position` on and up to `limit`. `value`: that of the chain at the last block before it."""
 
@@ -313,18 +304,12 @@ class Ack(NamedTuple):
 
 
 class Report(NamedTuple):
-    """The transfer has this state at the receiver, also unasked. ACCEPTED: it is not there; HELD: a part of it is."""
+    """Transfers of one incarnation have this state at the receiver, also unasked. ACCEPTED: they are not there; HELD: a
+    part of each is."""
 
-    id: TransferId
+    ids: tuple[TransferId, ...]
     state: TransferState
     cause: str
-
-
-class ReportRun(NamedTuple):
-    """REPORT of several transfers of one incarnation, without a cause."""
-
-    state: TransferState
-    ids: tuple[TransferId, ...]
 
 
 class Later(NamedTuple):
@@ -347,16 +332,16 @@ class Seen(NamedTuple):
 
 
 Frame: TypeAlias = (
-    Offer | Ask | Piece | Whole | Cancel | Settled | Restart | Raw | LetterRun | SettledRun | Go | Ack | Report | Later
-    | Ready | ReportRun | Seen
+    Offer | Ask | Piece | Whole | Cancel | Settled | Restart | Raw | LetterRun | Go | Ack | Report | Later | Ready
+    | Seen
 )  # fmt: skip
 
 _KINDS: Final[dict[int, type[Frame]]] = {
     1: Offer, 2: Ask, 3: Piece, 4: Whole, 5: Cancel, 6: Settled, 7: Restart, 8: Raw,
-    9: LetterRun, 10: SettledRun, 65: Go, 66: Ack, 67: Report, 68: Later, 69: Ready, 70: ReportRun, 71: Seen,
+    9: LetterRun, 65: Go, 66: Ack, 67: Report, 68: Later, 69: Ready, 71: Seen,
 }  # fmt: skip
 """Kinds from 65 on are frames of the receiver."""
-_WITHOUT_REF: Final = (Ask, Cancel, Settled, Raw, SettledRun, Report, Ready, ReportRun, Seen)
+_WITHOUT_REF: Final = (Ask, Cancel, Settled, Raw, Report, Ready, Seen)
 _NUMBERS: Final = {frame: number for number, frame in _KINDS.items()}
 
 
@@ -378,20 +363,18 @@ def _content(frame: Frame) -> tuple[bytes | memoryview, ...]:
             return position.to_bytes(8, "little"), data
         case Whole(value=value):
             return (value,)
-        case Settled(id=id, state=state):
-            return (bytes([state]) + _pack_id(id),)
+        case Settled(ids=ids, state=state):
+            return bytes([state]), *pack_ids(ids)
         case Raw():
             return (packed_text(frame.sender, "the sender") + pack_sized_header(frame.header) + frame.body,)
         case LetterRun():
             return frame.value, *pack_letters(frame.sender, frame.header, frame.letters)
-        case SettledRun(state=state, ids=ids) | ReportRun(state=state, ids=ids):
-            return bytes([state]), *pack_ids(ids)
         case Go():
             return (_GO.pack(frame.position, frame.limit) + frame.value,)
         case Ack():
             return (_ACK.pack(frame.received, frame.durable, frame.limit),)
-        case Report(id=id, state=state, cause=cause):
-            return (bytes([state]) + _pack_id(id) + packed_text(cause, "the cause"),)
+        case Report(ids=ids, state=state, cause=cause):
+            return bytes([state]), packed_text(cause, "the cause"), *pack_ids(ids)
         case Later(rest_ms=rest, cause=cause):
             return (rest.to_bytes(4, "little") + packed_text(cause, "the cause"),)
         case Seen():
@@ -487,7 +470,7 @@ def _unpacked(fields: Fields, kind: type[Frame], ref: int) -> Frame:
         frame = Cancel(_unpack_id(fields))
     elif kind is Settled:
         state = TransferState(fields.number(1))
-        frame = Settled(_unpack_id(fields), state)
+        frame = Settled(unpack_ids(fields), state)
     elif kind is Restart:
         frame = Restart(ref)
     elif kind is Raw:
@@ -495,9 +478,6 @@ def _unpacked(fields: Fields, kind: type[Frame], ref: int) -> Frame:
         frame = Raw(sender, header, _raw(fields, header))
     elif kind is LetterRun:
         frame = LetterRun(ref, bytes(fields.bytes(HASH)), *unpack_letters(fields))
-    elif kind is SettledRun:
-        state = TransferState(fields.number(1))
-        frame = SettledRun(state, unpack_ids(fields))
     else:
         frame = _unpacked_answer(fields, kind, ref)
     return frame
@@ -512,13 +492,10 @@ def _unpacked_answer(fields: Fields, kind: type[Frame], ref: int) -> Frame:
     elif kind is Ack:
         frame = Ack(ref, *fields.numbers(_ACK))
     elif kind is Report:
-        state = TransferState(fields.number(1))
-        frame = Report(_unpack_id(fields), state, fields.short_text())
+        state, cause = TransferState(fields.number(1)), fields.short_text()
+        frame = Report(unpack_ids(fields), state, cause)
     elif kind is Later:
         frame = Later(ref, fields.number(4), fields.short_text())
-    elif kind is ReportRun:
-        state = TransferState(fields.number(1))
-        frame = ReportRun(state, unpack_ids(fields))
     else:
         frame = _unpack_seen(fields) if kind is Seen else Ready()
     return frame

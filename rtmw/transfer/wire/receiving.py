@@ -90,9 +90,7 @@ class Receiving:
                     self._cancel(self._own(id))
                 case f.LetterRun():
                     self._letters(frame)
-                case f.Settled(id=id):
-                    self._out.append(e.Settle((self._own(id),)))
-                case f.SettledRun(ids=ids):
+                case f.Settled(ids=ids):
                     self._own(ids[0])
                     self._out.append(e.Settle(ids))
                 case _:
@@ -141,8 +139,7 @@ class Receiving:
         """Take letters. All of a letter is here at once, so it is only COMPLETING."""
         self._own(next(iter(run.letters)))
         if run.value != value_of(run.letters):
-            for id in run.letters:
-                self._write(f.Report(id, TransferState.REFUSED, _DIFFERS))
+            self._write(f.Report(tuple(run.letters), TransferState.REFUSED, _DIFFERS))
             return
         new: dict[TransferId, bytes] = {}
         parts = (f.Part(run.header.kind, run.header.length),)
@@ -362,7 +359,7 @@ class Receiving:
     def _refuse(self, one: Arriving, cause: str) -> None:
         self._forget(one)
         self._out.append(e.Drop(one.offer.id, self._streams))
-        self._write(f.Report(one.offer.id, TransferState.REFUSED, cause))
+        self._write(f.Report((one.offer.id,), TransferState.REFUSED, cause))
 
     def _forget(self, one: Arriving) -> None:
         self._refs.pop(one.ref, None)
@@ -370,23 +367,13 @@ class Receiving:
         if self._lanes:
             self._go_on(one.lane)
 
-    def _found(self, event: e.StateFound) -> None:
-        one = self.arriving.get(event.id)
-        if one is not None and event.state is not TransferState.HELD:
-            self._forget(one)
-        self._write(f.Report(event.id, event.state, event.cause))
-
-    def _found_all(self, event: e.StatesFound) -> None:
-        plain: dict[TransferId, TransferState] = {}
-        for id, (state, cause) in event.states.items():
-            if cause or state is TransferState.HELD:
-                self._found(e.StateFound(id, state, cause))
-            else:
-                plain[id] = state
-                if (one := self.arriving.get(id)) is not None:
-                    self._forget(one)
-        for state, ids in runs_of(plain):
-            self._write(f.ReportRun(state, tuple(ids)) if len(ids) > 1 else f.Report(ids[0], state, ""))
+    def _found(self, event: e.StatesFound) -> None:
+        for id, (state, _) in event.states.items():
+            one = self.arriving.get(id)
+            if one is not None and state is not TransferState.HELD:
+                self._forget(one)
+        for (state, cause), ids in runs_of(event.states):
+            self._write(f.Report(ids, state, cause))
 
     def _put_it_off(self, event: e.PutOff) -> None:
         one = self.arriving.get(event.id)
@@ -420,7 +407,7 @@ class Receiving:
         """Tell the sender that a transfer is not whole here, so that it is offered anew."""
         self._refs.pop(one.ref, None)
         one.ref, one.is_asked = 0, False
-        self._write(f.Report(one.offer.id, TransferState.ACCEPTED, "it is not whole here"))
+        self._write(f.Report((one.offer.id,), TransferState.ACCEPTED, "it is not whole here"))
 
     def _cancel(self, id: TransferId) -> None:
         one = self.arriving.get(id)
@@ -432,7 +419,7 @@ class Receiving:
         """Report a transfer that was dropped, unless that was asked on a stream before: on this one, the transfer may
         have been offered anew."""
         if event.stream == self._streams:
-            self._found(e.StateFound(event.id, TransferState.CANCELLED))
+            self._found(e.StatesFound({event.id: (TransferState.CANCELLED, "")}))
 
     _EVENTS: Final[dict[type[Any], Callable[[Receiving, Any], None]]] = {
         e.Opened: _opened,
@@ -442,8 +429,7 @@ class Receiving:
         e.Placed: _placed,
         e.Completed: _completed,
         e.HandedOver: _handed_over,
-        e.StateFound: _found,
-        e.StatesFound: _found_all,
+        e.StatesFound: _found,
         e.Dropped: _dropped,
         e.PutOff: _put_it_off,
         e.Marked: _marked,

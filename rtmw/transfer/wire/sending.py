@@ -191,7 +191,7 @@ class Sending:
                 del self.transfers[id]
         if self._frames is not None:
             for state, ids in runs_of(event.ends):
-                self._write(f.SettledRun(state, tuple(ids)) if len(ids) > 1 else f.Settled(ids[0], state))
+                self._write(f.Settled(ids, state))
 
     def _leave(self, one: Outgoing) -> None:
         """Send no more bytes of a transfer."""
@@ -397,11 +397,9 @@ class Sending:
                     self._go(frame)
                 case f.Ack():
                     self._ack(frame)
-                case f.Report():
-                    self._report(frame)
-                case f.ReportRun(state=state, ids=ids):
+                case f.Report(ids=ids, state=state, cause=cause):
                     for id in ids:
-                        self._report(f.Report(id, state, ""))
+                        self._report(id, state, cause)
                 case f.Later():
                     self._later(frame)
                 case f.Seen(newest=newest):
@@ -409,8 +407,7 @@ class Sending:
                 case _:
                     self._ready()
 
-    def _report(self, frame: f.Report) -> None:
-        id, state = frame.id, frame.state
+    def _report(self, id: TransferId, state: TransferState, cause: str) -> None:
         one = self.transfers.get(id)
         if state is TransferState.HELD:
             if one is None or one.phase is Phase.ENDED:
@@ -418,7 +415,7 @@ class Sending:
             return
         if one is None or one.phase is Phase.ENDED:
             if one is None and state in ENDED:
-                self._out.append(e.Reached(id, state, frame.cause))
+                self._out.append(e.Reached(id, state, cause))
             return
         one.is_asked = False
         self._leave(one)
@@ -428,7 +425,7 @@ class Sending:
             self._is_not_there(one)
             return
         one.phase, one.in_doubt = (Phase.ENDED if state in ENDED else Phase.AT_PEER), True
-        self._out.append(e.Reached(id, state, frame.cause))
+        self._out.append(e.Reached(id, state, cause))
 
     def _is_not_there(self, one: Outgoing) -> None:
         """Note that the peer does not have a transfer. If withdrawn, it has ended; else it is sent as if new."""
@@ -460,7 +457,6 @@ class Sending:
         e.Lost: _lost,
         e.Heard: _heard,
         e.Timer: _timer,
-        e.Add: _add,
         e.AddRun: _add_run,
         e.AddRaw: _add_raw,
         e.Room: _room_for,

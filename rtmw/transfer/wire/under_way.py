@@ -11,8 +11,8 @@ block on of which the value is known, so that the chain of hashes goes on; nothi
 
 One that comes from a peer:
 
-    BEGINNING ──Begun──► ARRIVING ──WHOLE──► COMPLETING ──StateFound──► it is here, and not of this half any more
-        │ PutOff, StateFound │ PutOff             │ PutOff
+    BEGINNING ──Begun──► ARRIVING ──WHOLE──► COMPLETING ──StatesFound──► it is here, and not of this half any more
+        │ PutOff, StatesFound │ PutOff             │ PutOff
         ▼                    ▼                    ▼
     LATER or REPORT: what is durable stays with the store, and the next OFFER begins again
 
@@ -32,14 +32,14 @@ transfers.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from rtmw.transfer.header import Delivery, Header, Kind
-from rtmw.transfer.records import LARGEST_INLINE, TransferId, TransferState
+from rtmw.transfer.records import LARGEST_INLINE, TransferId
 from rtmw.transfer.wire import events as e
 from rtmw.transfer.wire import frames as f
 from rtmw.transfer.wire.frames import Chain, Mark, value_of
@@ -58,6 +58,8 @@ __all__ = [
     "runs_of",
 ]
 
+
+V = TypeVar("V", bound=Hashable)
 
 MOST_AHEAD: Final = 16
 """Largest number of transfers of a lane that are sent at a time, the front included."""
@@ -288,12 +290,18 @@ LARGEST_RUN: Final = 32 << 10
 """Bytes of the letters of a run, about: other frames go between runs."""
 
 
-def runs_of(states: Mapping[TransferId, TransferState]) -> list[tuple[TransferState, list[TransferId]]]:
-    """Return the transfers of one incarnation that have one state, together."""
-    found: dict[tuple[TransferState, str, int], list[TransferId]] = {}
+MOST_IDS: Final = 4096
+"""Largest number of transfers of which one frame says something."""
+
+
+def runs_of(states: Mapping[TransferId, V]) -> Iterator[tuple[V, tuple[TransferId, ...]]]:
+    """Yield the transfers of one incarnation that have one state, together."""
+    found: dict[tuple[V, str, int], list[TransferId]] = {}
     for id, state in states.items():
         found.setdefault((state, id.node, id.incarnation), []).append(id)
-    return [(key[0], ids) for key, ids in found.items()]
+    for key, ids in found.items():
+        for at in range(0, len(ids), MOST_IDS):
+            yield key[0], tuple(ids[at : at + MOST_IDS])
 
 
 class Letters:

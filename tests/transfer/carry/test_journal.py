@@ -125,7 +125,7 @@ def test_what_does_not_end_is_not_written_anew_with_each_record(
 def test_a_node_says_nothing_of_what_is_sent_to_another_one(tmp_path: Path) -> None:
     with Journal(tmp_path / "journal") as journal:
         journal.source(ID, (FINGERPRINT,))
-        asyncio.run(_reports(journal, Report(ID, TransferState.CONSUMED, "")))
+        asyncio.run(_reports(journal, Report((ID,), TransferState.CONSUMED, "")))
         assert ID in journal.going
 
 
@@ -146,7 +146,7 @@ async def _reports(journal: Journal, report: Report) -> None:
     running = asyncio.ensure_future(outbound.run(here))
     await there.write(pack(report))
     frames = Frames(of_sender=True)
-    assert list(frames.feed(*await there.read_parts())) == [Settled(report.id, report.state)]
+    assert list(frames.feed(*await there.read_parts())) == [Settled(report.ids, report.state)]
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     await outbound.close()

@@ -154,7 +154,7 @@ class Sender:
             return [e.Kept({effect.id: effect.state})]
         if effect.state is ACCEPTED:
             self.met["returned"] += 1
-            return [self.add_of(sent, in_doubt=False), e.NotAdded(effect.id)]
+            return [e.AddRun((self.add_of(sent, in_doubt=False),)), e.NotAdded(effect.id)]
         return []
 
 
@@ -215,8 +215,8 @@ class Receiver:
                 for id in ids:
                     self.disk.owed.pop(id, None)
             case e.ListOwed():
-                parts = [e.StateFound(id, TransferState.HELD) for id in self.disk.partial]
-                return [*(e.StateFound(id, *end) for id, end in self.disk.owed.items()), *parts]
+                parts = dict.fromkeys(self.disk.partial, (TransferState.HELD, ""))
+                return [e.StatesFound(dict(self.disk.owed)), e.StatesFound(parts)]
             case _:
                 pass
         return []
@@ -316,7 +316,7 @@ class Receiver:
         return []
 
     def _taken(self, letters: Iterable[TransferId], late: list[TransferId]) -> list[e.ReceivingEvent]:
-        states = {id: self._state(id)[1:] for id in letters if id not in late}
+        states = {id: self._state(id).states[id] for id in letters if id not in late}
         return [*([e.StatesFound(states)] if states else []), *map(self._put_off, late)]
 
     def _drop(self, drop: e.Drop) -> list[e.ReceivingEvent]:
@@ -328,14 +328,14 @@ class Receiver:
             return [e.Dropped(id, drop.stream)]
         return [self._state(id)]
 
-    def _state(self, id: TransferId) -> e.StateFound:
+    def _state(self, id: TransferId) -> e.StatesFound:
         if id in self.disk.items:
-            return e.StateFound(id, self.disk.items[id])
+            return e.StatesFound({id: (self.disk.items[id], "")})
         if id in self.disk.owed:
-            return e.StateFound(id, *self.disk.owed[id])
+            return e.StatesFound({id: self.disk.owed[id]})
         if id in self.disk.seen:
-            return e.StateFound(id, REFUSED, "it has come before, and its end was told")
-        return e.StateFound(id, ACCEPTED)
+            return e.StatesFound({id: (REFUSED, "it has come before, and its end was told")})
+        return e.StatesFound({id: (ACCEPTED, "")})
 
     def _end(self, id: TransferId, state: TransferState, cause: str = "") -> None:
         del self.disk.items[id]

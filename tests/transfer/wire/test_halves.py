@@ -25,7 +25,7 @@ PARTS = (f.Part(Kind.BUF, 100),)
 
 def is_read(sending: Sending, number: int) -> bool:
     """Are bytes of this transfer asked for, when its receiver wants them?"""
-    (write,) = sending.step(e.Add(TransferId("a", 1, number), "gauge", HEADER, PARTS), 0.0)
+    (write,) = sending.step(e.AddRun((e.Add(TransferId("a", 1, number), "gauge", HEADER, PARTS),)), 0.0)
     assert isinstance(write, e.Write)
     (offer,) = f.Frames(of_sender=True).feed(write.data)
     assert isinstance(offer, f.Offer)
@@ -161,18 +161,18 @@ def test_what_is_offered_anew_with_other_sizes_is_refused_and_nothing_of_it_stay
     shorter = f.Offer(1, id, 0, "gauge", HEADER, (f.Part(Kind.BUF, 40),))
     drop, write = receiving.step(e.Heard([f.pack(shorter)]), 0.0)
     assert drop == e.Drop(id, 2)
-    assert write == e.Write(f.pack(f.Report(id, TransferState.REFUSED, OTHER_PARTS)))
+    assert write == e.Write(f.pack(f.Report((id,), TransferState.REFUSED, OTHER_PARTS)))
     assert id not in receiving.arriving
 
 
 def test_a_letter_that_was_given_back_after_a_cancel_came_too_late_can_be_cancelled() -> None:
     sending, id = Sending(TERMS), TransferId("a", 1, 1)
-    sending.step(e.Add(id, "gauge", HEADER, PARTS, was_sent=True), 0.0)
+    sending.step(e.AddRun((e.Add(id, "gauge", HEADER, PARTS, was_sent=True),)), 0.0)
     sending.step(e.Opened(), 0.0)
     assert sending.step(e.Withdraw(id), 0.0) == [e.Write(f.pack(f.Cancel(id)))]
-    sending.step(e.Heard([f.pack(f.Report(id, TransferState.DELIVERED, ""))]), 0.0)
+    sending.step(e.Heard([f.pack(f.Report((id,), TransferState.DELIVERED, ""))]), 0.0)
     assert sending.step(e.Withdraw(id), 0.0) == [], "its node would say the same"
-    sending.step(e.Heard([f.pack(f.Report(id, TransferState.SENT, ""))]), 0.0)
+    sending.step(e.Heard([f.pack(f.Report((id,), TransferState.SENT, ""))]), 0.0)
     assert sending.step(e.Withdraw(id), 0.0) == [e.Write(f.pack(f.Cancel(id)))]
 
 

@@ -65,7 +65,7 @@ def test_of_more_letters_than_may_be_on_their_way_the_rest_waits_for_answers() -
     (first,) = said(machine.step(e.AddRun(tuple(letter(id, b"12345") for id in ids)), 0.0), of_sender=True)
     assert isinstance(first, f.LetterRun)
     assert list(first.letters) == ids[:MOST_OFFERS]
-    report = f.pack(f.ReportRun(TransferState.SENT, tuple(ids[:2])))
+    report = f.pack(f.Report(tuple(ids[:2]), TransferState.SENT, ""))
     (rest,) = said(machine.step(e.Heard([report]), 0.0), of_sender=True)
     assert isinstance(rest, f.LetterRun)
     assert (rest.ref, list(rest.letters)) == (MOST_OFFERS + 1, ids[MOST_OFFERS:])
@@ -76,17 +76,16 @@ def test_letters_that_come_are_taken_together_and_reported_together() -> None:
     assert heard(machine, run(LETTERS)) == [e.TakeLetters("gauge", FIVE, LETTERS)]
     states = {FIRST: (TransferState.SENT, ""), SECOND: (TransferState.DEAD, "why"), THIRD: (TransferState.SENT, "")}
     assert said(machine.step(e.StatesFound(states), 0.0), of_sender=False) == [
-        f.Report(SECOND, TransferState.DEAD, "why"),
-        f.ReportRun(TransferState.SENT, (FIRST, THIRD)),
+        f.Report((FIRST, THIRD), TransferState.SENT, ""),
+        f.Report((SECOND,), TransferState.DEAD, "why"),
     ]
     assert machine.arriving == {}
 
 
 def test_all_letters_of_a_frame_that_is_not_what_was_sent_are_refused() -> None:
     frames = said(heard(receiving(), run(LETTERS)._replace(value=bytes(16))), of_sender=False)
-    assert [(frame.id, frame.state) for frame in frames if isinstance(frame, f.Report)] == [
-        (FIRST, TransferState.REFUSED),
-        (THIRD, TransferState.REFUSED),
+    assert [(frame.ids, frame.state) for frame in frames if isinstance(frame, f.Report)] == [
+        ((FIRST, THIRD), TransferState.REFUSED)
     ]
 
 
@@ -114,12 +113,12 @@ def test_a_transfer_that_is_dropped_for_a_stream_before_is_said_to_be_gone_on_th
     (again,) = heard(machine, f.Cancel(FIRST))
     assert isinstance(again, e.Drop)
     gone = machine.step(e.Dropped(FIRST, again.stream), 0.0)
-    assert said(gone, of_sender=False) == [f.Report(FIRST, TransferState.CANCELLED, "")]
+    assert said(gone, of_sender=False) == [f.Report((FIRST,), TransferState.CANCELLED, "")]
 
 
 def test_ends_that_are_settled_together_are_each_settled() -> None:
     machine = receiving()
-    assert heard(machine, f.SettledRun(TransferState.CONSUMED, (FIRST, THIRD))) == [e.Settle((FIRST, THIRD))]
+    assert heard(machine, f.Settled((FIRST, THIRD), TransferState.CONSUMED)) == [e.Settle((FIRST, THIRD))]
 
 
 def other(sequence: int) -> TransferId:
@@ -130,7 +129,7 @@ def other(sequence: int) -> TransferId:
     ("frames", "why"),
     [
         ((run({other(1): b"first"}),), "a transfer of another node"),
-        ((f.SettledRun(TransferState.CONSUMED, (other(1), other(2))),), "a transfer of another node"),
+        ((f.Settled((other(1), other(2)), TransferState.CONSUMED),), "a transfer of another node"),
         ((run(LETTERS), run({SECOND: b"twice"}, 2)), "the ref 2 after 2"),
         ((run(LETTERS), run({FIRST: b"first"}, 3)), "was offered before"),
         ((run({TransferId("b", 1, n): b"12345" for n in range(MOST_OFFERS + 1)}),), "offers without an answer"),

@@ -119,7 +119,7 @@ class World:
         size = max(size, 1 - self.number % 2)
         data = self.dice.randbytes(size)
         self.sender.log[id] = Sent(id, data, data, priority=self.dice.choice(PRIORITIES))
-        self.send(self.sender.add_of(self.sender.log[id], in_doubt=False))
+        self.send(e.AddRun((self.sender.add_of(self.sender.log[id], in_doubt=False),)))
 
     def begin_letters(self, count: int) -> None:
         """Several, of which some go together."""

@@ -28,23 +28,21 @@ WRITTEN: Final[tuple[f.Frame, ...]] = (
     f.Piece(2, 262_144, b"bytes"),
     f.Whole(2, HASH),
     f.Cancel(ID),
-    f.Settled(ID, TransferState.CONSUMED),
+    f.Settled(tuple(_LETTERS), TransferState.CONSUMED),
     f.Restart(2),
     f.Raw("reader", Header(_TO, Kind.BUF, 3, delivery=Delivery.SMALL_RAW), b"raw"),
     f.LetterRun(3, value_of(_LETTERS), "reader", Header(_TO, Kind.BUF, 5, delivery=Delivery.LOG), _LETTERS),
-    f.SettledRun(TransferState.CONSUMED, tuple(_LETTERS)),
     f.Go(2, 8_388_608, 25_165_824, HASH),
     f.Ack(2, 10_000_000, 8_388_608, 25_165_824),
-    f.Report(ID, TransferState.REFUSED, "nobody wants it"),
+    f.Report(tuple(_LETTERS), TransferState.REFUSED, "nobody wants it"),
     f.Later(2, 1000, "the disk is full"),
     f.Ready(),
-    f.ReportRun(TransferState.DELIVERED, tuple(_LETTERS)),
     f.Seen(((ID.incarnation, ID.sequence), (ID.incarnation + 1, 9))),
 )
 
 
 def is_of_sender(frame: f.Frame) -> bool:
-    return not isinstance(frame, f.Go | f.Ack | f.Report | f.Later | f.Ready | f.ReportRun | f.Seen)
+    return not isinstance(frame, f.Go | f.Ack | f.Report | f.Later | f.Ready | f.Seen)
 
 
 if __name__ == "__main__":
