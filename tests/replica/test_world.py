@@ -27,6 +27,13 @@ def test_nothing_that_was_answered_is_lost_doubled_reordered_or_untrue_whatever_
     assert FAULTS - faults.keys() == set()
 
 
+def test_a_late_change_is_refused_once_its_master_has_read_the_store() -> None:
+    """In this world a new member would come to an idle master that does not look at the store again."""
+    world = World(1366).run()
+    assert world.faults["store late"]
+    assert world.faults["members changed"]
+
+
 def test_a_world_is_the_same_each_time_that_its_number_is_run() -> None:
     command = [sys.executable, "-m", "tests.replica.world", "7"]
     told = {

@@ -4,8 +4,9 @@
     python -m tests.replica.world 0 300     a table of 300 worlds: which rule was applied under which fault
 
 Messages are lost, late, doubled, or go one way only; disks lose what was not synced, are full, fail or rot; the store
-is late, away, or its answers are lost, and a change may be applied long after its outcome was called unknown; clocks
-run at rates of their own; processes are killed, stopped and started; members come and go. At END_S all heals.
+is late, away, or its answers are lost, and a change may be applied long after its outcome was called unknown, until a
+read of the same process settles it; clocks run at rates of their own; processes are killed, stopped and started;
+members come and go. At END_S all heals.
 """
 
 from __future__ import annotations
@@ -67,6 +68,8 @@ class Node:
     fails: bool = False
     role: Role = Role.SLAVE
     due: float = 0.0
+    unsettled: int = 0
+    """The version that a change of this life compares whose outcome was called unknown; 0: there is none."""
 
 
 @dataclass
@@ -180,6 +183,7 @@ class World:
             return
         node.life += 1
         node.paused, node.due, node.syncing, node.role, node.fails = 0.0, 0.0, False, Role.SLAVE, False
+        node.unsettled = 0
         others = self.control.members
         node.replica = Replica(node.name, node.disk, node.disk.marks, node.life, others)
         self.tell(f"{node.name} starts, {node.disk.base}..{node.disk.end}, {node.disk.marks}")
@@ -370,6 +374,8 @@ class World:
 
     def _read_store(self, node: Node, effect: w.ReadStore) -> None:
         def read() -> None:
+            if node.life == life and node.unsettled == self.version:
+                self.version += 1  # so the change is refused from now on, as the store promises
             slices = tuple(self.slices[one] for one in self.control.slices)
             answer = w.Read(effect.number, self.version, self.control, slices, self.tight > self.now)
             self.after(0.001, lambda: self.alive(node, life, lambda: self.step(node, answer)))
@@ -381,7 +387,7 @@ class World:
 
     def _change_store(self, node: Node, effect: w.ChangeStore) -> None:
         put = node.disk.part(*effect.put) if effect.put else b""
-        life = node.life
+        life, is_answered = node.life, list[bool]()
 
         def change() -> None:
             outcome = self.apply(effect, put)
@@ -390,13 +396,22 @@ class World:
                 self.fault("store answer lost", node.name)
                 return
             told = w.Changed(effect.number, outcome, self.version, self.tight > self.now)
-            self.after(0.001, lambda: self.alive(node, life, lambda: self.step(node, told)))
+            self.after(0.001, lambda: self.alive(node, life, lambda: answer(told)))
+
+        def answer(told: w.Changed) -> None:
+            is_answered.append(True)
+            self.step(node, told)
 
         late = self._store_late()
         if late < 90:
             self.after(late, change)
-        unknown = w.Changed(effect.number, Outcome.UNKNOWN, 0)
-        self.later(node, STORE_TIMEOUT_S, lambda: self.step(node, unknown))
+
+        def give_up() -> None:
+            if not is_answered:
+                node.unsettled = max(node.unsettled, effect.version)
+            self.step(node, w.Changed(effect.number, Outcome.UNKNOWN, 0))
+
+        self.later(node, STORE_TIMEOUT_S, give_up)
 
     def apply(self, effect: w.ChangeStore, put: bytes) -> Outcome:
         if effect.version != self.version:
