@@ -201,6 +201,7 @@ class Member:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+        self.is_open = False  # a copy that was broken off has opened the log again
         for ticket in list(self._asks):
             self._answer(w.Answer(ticket, w.Reply.MOVED))
         for call in list(self._listeners.values()):  # a reader looks again, and is told that there is no such log here
