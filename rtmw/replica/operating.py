@@ -196,7 +196,7 @@ class Operating:
 
     async def _first(self, name: str, node: str, wait: float) -> str:
         """The master, as that member knows it; empty: there is none yet."""
-        until = CLOCK.monotonic() + wait
+        until = CLOCK.monotonic() + min(wait, _ANSWER_S)
         while not (told := await self._status_at(node, name)).get("master") and CLOCK.monotonic() < until:
             await asyncio.sleep(_AGAIN_S)
         return str(told.get("master", ""))
