@@ -17,6 +17,7 @@ typedef struct {
     uint32_t held_of[BANDS], held;
     uint32_t taking; /* calls of `take` that are on their way: others may come in between */
     Py_ssize_t held_bytes, expired, expired_bytes; /* expired: while they were held */
+    Py_ssize_t missed;                             /* gone before it began */
 } Source;
 
 /* One of the sources, and what the ends of its topic were like when it had nothing. The topic is mapped as long as the
@@ -144,8 +145,11 @@ static int Source_init(PyObject *object, PyObject *args, PyObject *kwargs)
     GUARD_BEGIN(subscriber);
     rtmw_subscriber *core = self->subscriber->core;
     self->topic = core ? core->topic : NULL;
-    for (uint8_t band = 0; core && band < BANDS; band++)
-        if (p[band]) rtmw_subscriber_skip(core, band, p[band]);
+    for (uint8_t band = 0; core && band < BANDS; band++) {
+        uint64_t start = rtmw_subscriber_start(core, band), passed = p[band] > start ? p[band] : start;
+        uint64_t begins = p[band] ? rtmw_subscriber_skip(core, band, p[band]) : start;
+        if (begins > passed) self->missed += (Py_ssize_t)(begins - passed); /* the core forgets these */
+    }
     GUARD_END();
     if (!self->topic) Py_XDECREF(PyObject_CallNoArgs(self->take)); /* says that it is closed */
     return self->topic ? 0 : -1;
@@ -164,6 +168,7 @@ static void Source_dealloc(PyObject *object)
 static PyMemberDef Source_members[] = {{"subscriber", T_OBJECT_EX, offsetof(Source, subscriber), READONLY, NULL},
                                        {"held", T_UINT, offsetof(Source, held), READONLY, NULL},
                                        {"held_bytes", T_PYSSIZET, offsetof(Source, held_bytes), READONLY, NULL},
+                                       {"missed", T_PYSSIZET, offsetof(Source, missed), READONLY, NULL},
                                        {"expired", T_PYSSIZET, offsetof(Source, expired), READONLY, NULL},
                                        {"expired_bytes", T_PYSSIZET, offsetof(Source, expired_bytes), READONLY, NULL},
                                        {NULL, 0, 0, 0, NULL}};

@@ -26,6 +26,10 @@ class Source(Generic[_T]):
     @property
     def held_bytes(self) -> int: ...
     @property
+    def missed(self) -> int:
+        """Messages that were gone before it began behind `passed`."""
+
+    @property
     def expired(self) -> int:
         """Messages that were held when their time was over, and given to nobody; `expired_bytes` of them."""
 

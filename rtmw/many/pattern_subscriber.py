@@ -427,6 +427,7 @@ class PatternSubscriber(Merge[T], Closing):
             received=found.received - source.held - source.expired,
             bytes=found.bytes - source.held_bytes - source.expired_bytes,
             waiting=found.waiting + source.held,
+            missed=found.missed + source.missed,
             expired=found.expired + source.expired,
         )
 
