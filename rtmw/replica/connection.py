@@ -212,8 +212,9 @@ class Connection(Closing):
 
     @property
     def is_full(self) -> bool:
-        """An append waits until `room` tells."""
-        return len(self._calls) >= OPEN_MOST or self._bytes >= OPEN_BYTES
+        """An append waits until `room` tells. After close(), and in a child of fork, nothing waits: it is refused."""
+        is_full = len(self._calls) >= OPEN_MOST or self._bytes >= OPEN_BYTES
+        return is_full and not self._is_over and self._owner == os.getpid()
 
     def submit(self, call: Call) -> None:
         """Puts a call on its way; the caller has set who waits for it."""

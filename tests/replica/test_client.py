@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -25,7 +26,7 @@ import rtmw
 from rtmw import Durability
 from rtmw.log import folder as cursors
 from rtmw.net.security import KeysError
-from rtmw.replica import guests, wal
+from rtmw.replica import connection, guests, wal
 from rtmw.replica import requests as r
 from rtmw.replica import words as w
 from rtmw.replica.client import NODES
@@ -247,6 +248,28 @@ def test_a_child_of_fork_is_told_to_connect_itself(log: rtmw.Log[bytes]) -> None
     os.close(reading)
     os.close(writing)
     assert log.append(b"x").state is Durability.WRITTEN
+
+
+def test_a_child_of_fork_is_told_so_also_where_too_many_calls_have_no_answer(
+    log: rtmw.Log[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as may wait were under way when it was made: there will be no room for its own."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(2)
+        monkeypatch.setattr(connection, "OPEN_MOST", 0)
+        for call in (lambda: log.append(b""), log.cursors):
+            try:
+                call()
+            except rtmw.ForkedError:
+                os.write(writing, b"told ")
+        os._exit(0)
+    os.close(writing)
+    os.waitpid(pid, 0)
+    with open(reading, "rb") as told:
+        assert told.read() == b"told told "
 
 
 def test_a_closed_log_ends_its_readers_and_takes_nothing(one: Here, name: str) -> None:
