@@ -123,6 +123,7 @@ class Server:
         self._waiting: list[partial[None]] = []
         """What is to be called once the rows before are durable."""
         self._is_due = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
         self._timer_due = math.inf
         """By the clock of the machine; infinity: none is set."""
         self._seal_from = SEAL_ROWS
@@ -202,6 +203,8 @@ class Server:
 
     def close(self) -> None:
         """What is open goes on with the next process."""
+        if self._timer is not None:
+            self._timer.cancel()
         self.operation.close()
         for listening, door, _ in self._doors.values():
             door.close()
@@ -249,16 +252,18 @@ class Server:
         self._set_timer()
 
     def _set_timer(self) -> None:
-        """A timer that is set for earlier stays: it finds nothing to do."""
+        """A timer that is set for earlier stays: it finds nothing to do. One that is set for later is cancelled: the
+        loop would keep it as long as an order may be kept, and another one each time."""
         due = self.machine.due
         if due < self._timer_due:
+            if self._timer is not None:
+                self._timer.cancel()
             self._timer_due = due
-            asyncio.get_running_loop().call_later(max(0.0, due - CLOCK.monotonic()), self._tick, due)
+            self._timer = asyncio.get_running_loop().call_later(max(0.0, due - CLOCK.monotonic()), self._tick)
 
-    def _tick(self, due: float) -> None:
-        if due == self._timer_due:  # else another timer was set for earlier
-            self._timer_due = math.inf
-            self.step(self.machine.tick)
+    def _tick(self) -> None:
+        self._timer, self._timer_due = None, math.inf
+        self.step(self.machine.tick)
 
     async def _sync(self) -> None:
         while True:
