@@ -74,6 +74,8 @@ class Store:
         """Rows behind the last checkpoint."""
         self.unsealed = 1
         """Rows that are to be sealed: at least those that a killed relay has left."""
+        self._newest = -1
+        """Position of the last of them."""
         self.untold: Row | None = None
         """The last seal, until its head is sent."""
         self._made = CLOCK.monotonic()
@@ -194,7 +196,7 @@ class Store:
         self.append(rows)
         for row in rows:
             state.apply(row)
-        self.unsealed, self.untold = 0, rows[-1]
+        self.unsealed, self.untold = int(self._newest >= state.sealed), rows[-1]  # it may not be durable yet
 
     # ---- rows ----
 
@@ -204,7 +206,8 @@ class Store:
         self._last = places[-1]
         self.rows += len(rows)
         for row, place in zip(rows, places, strict=True):
-            self.unsealed += row.kind not in r.OF_RECORD and row.source != OWN_NAME
+            if row.kind not in r.OF_RECORD and row.source != OWN_NAME:
+                self.unsealed, self._newest = self.unsealed + 1, place.position
             if row.kind == r.STORED:
                 self.state.numbers[row.order].position = place.position
                 self._bodies[row.order] = row.body

@@ -74,6 +74,20 @@ def test_a_record_as_it_was_sealed_is_whole_up_to_its_last_seal(signs: bool, key
     assert found.signers == (["rtmw://plant/hub"] if signs else [])
 
 
+def test_a_row_that_is_not_durable_when_others_are_sealed_gets_the_next_seal(tmp_path: Path) -> None:
+    store, sealer = Store(tmp_path, 10.0), Sealer(None)
+    fill(store, 1, 5)
+    assert store._last is not None
+    store._last.resolve()
+    fill(store, 100, 1)
+    store.seal(sealer)
+    store._last.resolve()
+    store.seal(sealer)
+    assert store.state.sealed > store.state.numbers[100].position
+    assert store.unsealed == 0
+    store.close()
+
+
 # Proves G323, R11.
 def test_a_row_that_is_changed_taken_out_or_put_in_is_found_with_its_place(keys: Path, tmp_path: Path) -> None:
     sealed(tmp_path / "made", keys)
