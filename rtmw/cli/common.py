@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -58,25 +58,25 @@ def open_to(group: int | None) -> str:
 
 
 def await_topic(
-    number: int, name: str, timeout_s: float | None, attached: Callable[[int], Domain] = attach,
+    number: int, wanted: Sequence[str], timeout_s: float | None, attached: Callable[[int], Domain] = attach,
     sleep: Callable[[float], object] = time.sleep,
 ) -> Domain:  # fmt: skip
-    """Attach to the domain once it is there and has this topic, or one of the pattern; CommandError after that time.
-    `sleep`: what waits between looks, and may end the waiting by an error."""
+    """Attach to the domain once it is there and has a topic of these names and patterns; CommandError after that time.
+    `wanted`: empty asks for no topic. `sleep`: what waits between looks, and may end the waiting by an error."""
     end_s = None if timeout_s is None else CLOCK.monotonic() + timeout_s
     while True:
         with suppress(DomainNotFound):
-            if _has_topic(number, name):
+            if _has_topic(number, wanted):
                 return attached(number)
         if end_s is not None and CLOCK.monotonic() >= end_s:
-            raise CommandError(f"There is no topic {name} in domain {number} after {timeout_s:g} s.")
+            what = f"topic {', '.join(wanted)} in domain {number}" if wanted else f"domain {number}"
+            raise CommandError(f"There is no {what} after {timeout_s:g} s.")
         sleep(LOOK_S)
 
 
-def _has_topic(number: int, name: str) -> bool:
+def _has_topic(number: int, wanted: Sequence[str]) -> bool:
     with look_at(number) as domain:
-        wanted = topics_of(name)
-        return any(wanted.take(row.name) for row in shm.topics(domain.region))
+        return not wanted or any(topics_of(wanted).take(row.name) for row in shm.topics(domain.region))
 
 
 def find_topic(domain: Domain, number: int, name: str) -> observe.TopicView:

@@ -7,7 +7,7 @@ import json
 import math
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -15,6 +15,7 @@ from typing import Any, Final
 import rtmw
 from rtmw import observe, shm
 from rtmw.cli.common import CommandError, await_topic, find_topic
+from rtmw.cli.endings import ends_in_order
 from rtmw.cli.parsing import count, natural, runs, seconds
 from rtmw.cli.terminal import say, show_json, warn
 from rtmw.cli.values import lines, part_at, to_plain
@@ -32,7 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     runs(parser, echo)
     parser.add_argument("topic", help="a name, or a pattern such as 'pump/*', which also means topics that come later")
     parser.add_argument("-n", "--count", type=count, help="messages to print (default: until Ctrl-C)")
-    parser.add_argument("--wait", action="store_true", help="wait for a topic that is not there yet")
+    help = "wait for a topic that is not there yet; one that is named may come from another host"
+    parser.add_argument("--wait", action="store_true", help=help)
     parser.add_argument("--timeout", type=seconds, help="give up after so many seconds without a message to print")
     parser.add_argument("--field", metavar="a.b", help="print only this field of the value")
     parser.add_argument(
@@ -49,7 +51,8 @@ def echo(arguments: argparse.Namespace) -> int:
     shown = 0
     # TIMELY, so that no publisher waits for this terminal; what it was too slow for is said at the end.
     with (
-        attached(arguments) as domain,
+        ends_in_order(),
+        attached(arguments, [arguments.topic], needs_name=True) as domain,
         _subscriber(domain, arguments) as subscriber,
     ):
         sieve = _Sieve(domain, arguments)
@@ -82,28 +85,33 @@ def _subscriber(domain: Domain, arguments: argparse.Namespace) -> Echoed:
     return subscriber
 
 
-def attached(arguments: argparse.Namespace) -> Domain:
-    """The domain, which has the topic: a command that only looks makes neither, and a mistyped name is told."""
-    topics_of(arguments.topic)
-    if not is_pattern(arguments.topic) and not shm.is_topic_name(arguments.topic):
-        raise CommandError(f"{arguments.topic!r} cannot be the name of a topic, and is no pattern of topics.")
+def attached(arguments: argparse.Namespace, wanted: Sequence[str], *, needs_name: bool) -> Domain:
+    """Returns the domain, which the command does not make. Patterns alone have to mean a topic that is there. A name
+    need not be there, since a node lets a topic cross once somebody here subscribes to it; `needs_name`: unless
+    `--wait` is given a name has to be there, too, so that a mistyped one is told."""
+    topics_of(wanted)
+    for one in wanted:
+        if not is_pattern(one) and not shm.is_topic_name(one):
+            raise CommandError(f"{one!r} cannot be the name of a topic, and is no pattern of topics.")
+    has_name = not all(map(is_pattern, wanted))
     if arguments.wait:
-        return await_topic(arguments.domain, arguments.topic, arguments.timeout, domain_for_tool)
+        return await_topic(arguments.domain, [] if has_name else wanted, arguments.timeout, domain_for_tool)
     try:
         domain = domain_for_tool(arguments.domain)
-        if not is_pattern(arguments.topic):
-            find_topic(domain, arguments.domain, arguments.topic)
-        elif not _types(domain, arguments.topic):
-            raise CommandError(f"No topic of domain {arguments.domain} is meant by {arguments.topic}.")
+        if has_name and needs_name:
+            find_topic(domain, arguments.domain, wanted[0])
+        elif not has_name and not _types(domain, wanted):
+            raise CommandError(f"No topic of domain {arguments.domain} is meant by {', '.join(wanted)}.")
     except (DomainNotFound, CommandError) as error:
         told = str(error) if str(error).endswith((".", "?")) else f"{error}."
-        raise CommandError(f"{told} --wait waits for the topic.") from None
+        awaited = "domain" if has_name and not needs_name else "topic"
+        raise CommandError(f"{told} --wait waits for the {awaited}.") from None
     return domain
 
 
-def _types(domain: Domain, topic: str) -> dict[str, tuple[str, ...]]:
-    """The types of each topic that is there, and meant by this name or pattern."""
-    wanted = topics_of(topic)
+def _types(domain: Domain, topics: str | Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The types of each topic that is there, and meant by these names and patterns."""
+    wanted = topics_of(topics)
     return {view.name: view.types for view in observe.topics(domain) if wanted.take(view.name)}
 
 

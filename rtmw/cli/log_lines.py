@@ -10,6 +10,7 @@ from typing import Final
 import rtmw
 from rtmw.cli.common import CommandError
 from rtmw.cli.echo import LOOK_S, attached, say_missed
+from rtmw.cli.endings import ends_in_order
 from rtmw.cli.parsing import argument, count, natural, runs, seconds
 from rtmw.cli.terminal import DIM, RED, YELLOW, say_coloured, show_json, warn
 from rtmw.cli.values import to_plain
@@ -30,10 +31,11 @@ def _level(text: str) -> int:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     runs(parser, show_lines)
-    parser.add_argument("topic", metavar="PATTERN", nargs="?", default=EVERYWHERE, help=f"default {EVERYWHERE}")
+    help = f"a name, which may be on another host, or a pattern of topics here; default {EVERYWHERE}"
+    parser.add_argument("topics", metavar="TOPIC", nargs="*", default=[EVERYWHERE], help=help)
     help = "only lines of this level or above"
     parser.add_argument("--level", type=argument(_level), default=logging.NOTSET, help=help)
-    parser.add_argument("-n", "--count", type=count, help="lines to show (default: until Ctrl-C)")
+    parser.add_argument("-n", "--count", type=count, help="lines to show (default: until SIGINT or SIGTERM)")
     parser.add_argument("--wait", action="store_true", help="wait for a topic that is not there yet")
     parser.add_argument("--timeout", type=seconds, help="give up after so many seconds without a line to show")
     help = "start with so many kept lines a topic (default 64)"
@@ -41,12 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def show_lines(arguments: argparse.Namespace) -> int:
-    """Print lines until the count, the timeout or Ctrl-C."""
+    """Print lines until the count, the timeout, SIGINT or SIGTERM."""
     shown = 0
     with (
-        attached(arguments) as domain,
+        ends_in_order(),
+        attached(arguments, arguments.topics, needs_name=False) as domain,
         rtmw.PatternSubscriber(
-            arguments.topic,
+            arguments.topics,
             rtmw.LogLine,
             domain=domain,
             reliability=rtmw.Reliability.TIMELY,  # no program waits for this terminal
@@ -73,7 +76,8 @@ def show_lines(arguments: argparse.Namespace) -> int:
         finally:
             say_missed(subscriber)
     if arguments.timeout is not None and shown == 0:
-        raise CommandError(f"No line to show came on {arguments.topic} within {arguments.timeout:g} s.")
+        where = ", ".join(arguments.topics)
+        raise CommandError(f"No line to show came on {where} within {arguments.timeout:g} s.")
     return 0
 
 

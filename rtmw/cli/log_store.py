@@ -144,7 +144,7 @@ def _await_types(topics: list[str], arguments: argparse.Namespace, end: Demand) 
     found: dict[str, MessageType] = {}
     for topic in topics:
         waiting = _Waiting(arguments, topic, end)
-        with await_topic(arguments.domain, topic, arguments.timeout, sleep=waiting.sleep) as domain:
+        with await_topic(arguments.domain, [topic], arguments.timeout, sleep=waiting.sleep) as domain:
             while topic not in found:
                 kind = _type_of(domain, topic)
                 if kind is not None:

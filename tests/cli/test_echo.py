@@ -100,7 +100,9 @@ def test_echo_of_a_domain_that_does_not_exist_does_not_make_it(run: Run, domain_
     assert f"domain {domain_id} does not exist" in err
     assert "--wait waits for the topic." in err
     status, _, err = run("topic", "echo", "t", "--wait", "--timeout", "0.1")
-    assert (status, err) == (1, f"rtmw: There is no topic t in domain {domain_id} after 0.1 s.\n")
+    assert (status, err) == (1, f"rtmw: There is no domain {domain_id} after 0.1 s.\n")
+    status, _, err = run("topic", "echo", "t*", "--wait", "--timeout", "0.1")
+    assert (status, err) == (1, f"rtmw: There is no topic t* in domain {domain_id} after 0.1 s.\n")
     with pytest.raises(rtmw.DomainNotFound):
         rtmw.Domain(domain_id, create=False)
 

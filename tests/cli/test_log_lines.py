@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import logging
 import math
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
 
 import rtmw
+from rtmw import observe
 from rtmw.cli import main
 from tests.child import Spawn
 from tests.cli.terminal import said_on_a_terminal
@@ -107,6 +111,43 @@ def test_without_a_topic_of_lines_it_says_so(
     with rtmw.Publisher("other", str, domain=domain_id):
         assert run(domain_id, "other", "--timeout", "3") == 1
     assert "rtmw: not shown: 'other'" in capsys.readouterr().err
+
+
+def test_a_topic_that_is_named_is_subscribed_to_before_it_is_there(
+    log: logging.Logger, domain: rtmw.Domain, spawn: Spawn, capsys: pytest.CaptureFixture[str]
+) -> None:
+    child = spawn(
+        """
+        import logging, rtmw
+        with rtmw.Publisher("log/far", rtmw.LogLine) as probe:
+            probe.wait_for_subscribers(timeout=60)
+        log = logging.Logger("far")
+        log.addHandler(rtmw.LogHandler("log/far"))
+        log.info("arrived")
+        input()
+        """
+    )
+    log.info("here")
+    assert run(domain.id, "log/far", "log/pump", "-n", "2", "--timeout", "60", "--json") == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(line["topic"], line["message"]) for line in lines] == [("log/pump", "here"), ("log/far", "arrived")]
+    child.send()
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize("words", [("log-lines", "log/pump"), ("topic", "echo", "log/pump")])
+def test_a_signal_ends_it_in_order(
+    log: logging.Logger, domain: rtmw.Domain, words: tuple[str, ...], number: signal.Signals, status: int
+) -> None:
+    log.info("first")
+    command = [sys.executable, "-um", "rtmw", *words, "--domain", str(domain.id)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (status, "")
+    assert [one.pid for view in observe.topics(domain) for one in view.subscribers] == []
 
 
 def test_on_a_terminal_lines_are_coloured_by_level_and_steer_nothing(log: logging.Logger, domain_id: int) -> None:
