@@ -115,6 +115,8 @@ class LogHandler(logging.Handler):
         domain = Domain(self._number)
         self._publisher = self._made(domain)
         self._domain = domain
+        self._exhausted = 0
+        """Lines that this publisher was refused for lack of memory."""
         self._pid = os.getpid()
         self._program = _text(program(domain.region.names().get(self._pid, "?")), NAME_MOST)
         return self._publisher
@@ -130,13 +132,20 @@ class LogHandler(logging.Handler):
             publisher = self._current()
             line = self._line(record)
             if not publisher.publish(line):
-                return self._drop("a RELIABLE subscriber has no room")
+                return self._drop(self._refusal(publisher))
             self._published += 1
             self._untold -= line.dropped
         except Exception as error:
             self._drop(f"{type(error).__name__}: {error}" if isinstance(error, RtmwError) else type(error).__name__)
         finally:
             self._is_emitting = outer
+
+    def _refusal(self, publisher: Publisher[LogLine]) -> str:
+        """Says why the publisher has refused a line: which of its counters has grown."""
+        before, self._exhausted = self._exhausted, publisher.stats().exhausted
+        if self._exhausted > before:
+            return "no memory could be had: the pool is full of messages that somebody holds or still has to read"
+        return "a RELIABLE subscriber's queue has no room"
 
     def _drop(self, why: str) -> None:
         self._dropped += 1

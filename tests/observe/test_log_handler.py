@@ -128,7 +128,7 @@ def test_what_finds_no_room_is_dropped_at_once_and_the_next_line_says_how_many()
         dropped = handler.stats().dropped
         assert (handler.stats().published, dropped) == (10 - dropped, dropped)
         assert dropped >= 7
-        assert "room" in handler.stats().why
+        assert handler.stats().why == "a RELIABLE subscriber's queue has no room"
         while slow.take() is not None:
             continue
         log.info("now")
@@ -137,6 +137,25 @@ def test_what_finds_no_room_is_dropped_at_once_and_the_next_line_says_how_many()
             ("now", dropped),
             ("then", 0),
         ]
+
+
+def test_where_the_pool_is_full_the_reason_is_memory_and_no_subscriber(domain: rtmw.Domain) -> None:
+    publisher, subscriber = rtmw.Publisher("filler"), rtmw.Subscriber("filler")
+    samples = list[rtmw.Sample[bytes]]()
+    for size in (1 << 20, 1 << 12, 1 << 7):
+        while publisher.publish(bytes(size)):
+            samples.append(subscriber.receive(LONG))
+    reliable = rtmw.Reliability.RELIABLE
+    handler = rtmw.LogHandler("log/pump", reliability=reliable, history=0, depth=1)
+    with logger(handler) as log:
+        for _ in range(100):  # what the last free blocks take first
+            log.info("x" * 8000)
+        assert handler.stats().why.startswith("no memory could be had: the pool is full")
+        samples.clear()
+        with rtmw.Subscriber("log/pump", rtmw.LogLine, reliability=reliable, depth=1):
+            log.info("fits")
+            log.info("does not")
+        assert handler.stats().why == "a RELIABLE subscriber's queue has no room"
 
 
 # Proves G388.
