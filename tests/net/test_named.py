@@ -13,11 +13,11 @@ from tests.net.hosts import PATIENCE, Host
 
 def test_commands_bring_the_topics_that_they_name_from_another_host(pair: tuple[Host, Host], tmp_path: Path) -> None:
     here, there = pair
-    run, patience = tmp_path / "run", f"{PATIENCE:g}"
+    patience = f"{PATIENCE:g}"
     commands = [
         ["topic", "echo", "far/a", "--wait", "-n", "1", "--timeout", patience],
         ["log-lines", "log/far", "-n", "1", "--timeout", patience],
-        ["record", "far/b", "far/*", "-o", str(run), "--for", patience],
+        ["record", "far/b", "far/*", "-o", str(tmp_path / "run"), "--for", patience],
     ]
     line = rtmw.LogLine(1.8e9, 20, "INFO", "a", "now", "", "pump.py", 7, "pump.py", 1, 0)
     with ExitStack() as open_:
@@ -44,6 +44,3 @@ def test_commands_bring_the_topics_that_they_name_from_another_host(pair: tuple[
         recorder.terminate()
         recorder.communicate(timeout=2 * PATIENCE)
         assert publishers[3].subscribers == 0, "the pattern does not reach to another host"
-    with rtmw.Recording(run / "run_0.mcap") as recording:
-        topics = recording.topics()
-    assert ("far/b" in topics, "far/unnamed" in topics) == (True, False)
