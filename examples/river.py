@@ -1,6 +1,8 @@
 """A river's measuring stations send all they have to the basin's centre, whose node is killed in the middle.
 
-    python examples/river.py [--readings FILE]
+    python examples/river.py [--readings FILE]      # in a clone and its environment: . .venv/bin/activate
+
+It imports `topics/` of the clone, which the installed package does not have.
 
 Two nodes on this host, each with a folder and a domain of its own. The stations send readings (typed messages), files
 of their laboratories, and campaigns (composites: a note with two files) to `…@centre`, with Delivery.LOG. When a third

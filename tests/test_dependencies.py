@@ -31,6 +31,12 @@ def distribution(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+def test_the_page_of_limits_names_each_extra_and_no_other() -> None:
+    part = (ROOT / "docs" / "limits.md").read_text().partition("## Extras\n")[2].partition("\n## ")[0]
+    first = [row.split("|")[1] for row in part.splitlines() if row.startswith("| `")]
+    assert sorted(re.findall(r"`(\w+)`", "".join(first))) == sorted(PROJECT["optional-dependencies"])
+
+
 def declared(requirements: list[str]) -> set[str]:
     return {distribution(found.group()) for line in requirements if (found := re.match(r"[\w.-]+", line))}
 

@@ -73,10 +73,11 @@ class PatternOptions(SubscriberOptions, total=False):
 
 
 class PatternSubscriber(Merge[T], Closing):
-    """Takes messages of all topics that are meant by names and patterns, also of those that come later: the highest
-    priority first, then the time of publishing, over all topics.
+    """Takes messages of all topics of the domain that are meant by names and patterns, also of those that come later:
+    the highest priority first, then the time of publishing, over all topics.
 
-    - `patterns`: one or several names and patterns (docs/patterns.md), as `pump/*`, `pump/+/speed`, `pump/#`.
+    - `patterns`: one or several names and patterns (docs/patterns.md), as `pump/*`, `pump/+/speed`, `pump/#`. Topics of
+      other hosts come by name only (docs/node.md).
     - `type`: that of the messages, as of Publisher, or `rtmw.ANY`. Messages of other types are counted.
     - `exclude`: patterns of topics that are not meant. A name in `patterns` is meant all the same.
     - `on_topic`: called with the name of each topic before its first message, by the thread that takes.

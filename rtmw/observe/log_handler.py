@@ -71,8 +71,8 @@ class LogHandlerStats(ShownByFields):
 class LogHandler(logging.Handler):
     """Publishes each record of `logging` on a topic, as a LogLine. It never waits, and raises nothing into the program.
 
-    - `topic`: as of Publisher; `rtmw log-lines` shows those under `log/` without being told. Any number of programs may
-      use one topic.
+    - `topic`: as of Publisher; `rtmw log-lines` shows those of its domain under `log/` without being told. Any number
+      of programs may use one topic.
     - `level`: as of `logging.Handler`.
     - `domain`: a number, or a Domain, of which the number is taken; None: the environment's RTMW_DOMAIN, else 0.
     - `priority`, `lifetime`, `reliability`, `depth`, `history`: as of Publisher.

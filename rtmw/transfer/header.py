@@ -74,7 +74,7 @@ class Level(IntEnum):
     DELIVERED = 3
     """It was handed to the process that receives."""
     CONSUMED = 4
-    """That process is done with it. Beyond the paper."""
+    """That process is done with it."""
 
     __hash__ = int.__hash__
 
