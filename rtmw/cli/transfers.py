@@ -150,8 +150,11 @@ def rates(before: dict[str, Any], found: dict[str, Any], seconds: float) -> dict
 
 def title(found: dict[str, Any]) -> str:
     counters = found["counters"]
+    doubled = len(found["transfers"]) + found["more"] - counters["parked"]
+    number = counted(counters["parked"], "transfer")
+    number += f" ({doubled} in two rows: from this node to itself)" if doubled > 0 else ""
     words = [
-        f"Node {found['node']}: {counted(counters['parked'], 'transfer')}, {size(counters['body_bytes'])} in the core",
+        f"Node {found['node']}: {number}, {size(counters['body_bytes'])} in the core",
         f"{counters['consumed']} consumed, {counters['failed']} failed",
     ]
     words += [counted(counters["dead"], "dead letter")] if counters["dead"] else []

@@ -69,6 +69,23 @@ def test_t11_transfers_are_shown_with_their_states_and_retries(
     assert "delivered 16 times, and each time given back: always" in out
 
 
+def test_the_title_says_why_there_are_more_rows_than_transfers(
+    core: CoreProcess, sender: rtmw.Sender, run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "x").write_bytes(b"x")
+    sender.send("late", b"level")
+    with rtmw.Inbox("ingest", folder=tmp_path / "in") as inbox:
+        sender.send("ingest", rtmw.File(tmp_path / "x", "x"))
+        letter = inbox.take(PATIENCE)
+        assert letter is not None
+        rows = document(run, "transfers", *here(core))["transfers"]
+        assert sorted(row["to"].partition("@")[0] for row in rows) == ["ingest", "ingest", "late"]
+        out = run("transfers", *here(core))[1]
+        assert "Node plant: 2 transfers (1 in two rows: from this node to itself), " in out
+        letter.consume()
+
+
 def test_t10_t11_open_transactions_are_shown_under_the_papers_names_with_their_age(
     core: CoreProcess, sender: rtmw.Sender, run: Run
 ) -> None:
