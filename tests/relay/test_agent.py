@@ -749,11 +749,14 @@ def test_without_keys_an_agent_needs_no_package_of_certificates(relay: Relay) ->
     assert "pip install 'rtmw[link]'" in ran.stdout
 
 
-def test_the_program_of_the_page_runs(relay: Relay) -> None:
+def test_the_program_of_the_page_runs_with_the_settings_of_the_page(mortal: Relay) -> None:
     page = Path(__file__).parents[2] / "docs" / "relay.md"
+    settings = page.read_text().partition("```toml\n")[2].partition("```")[0]
+    mortal.file.write_text(settings.replace("127.0.0.1:7460", "127.0.0.1:0").replace("1000", str(os.getuid()), 2))
+    mortal.start()
     (text,) = (text for text in programs(page) if "rtmw.Agent" in text)
     ran = subprocess.run(
-        [sys.executable, "-c", text], cwd=relay.folder, capture_output=True, text=True, timeout=PATIENCE, check=True
+        [sys.executable, "-c", text], cwd=mortal.folder, capture_output=True, text=True, timeout=PATIENCE, check=True
     )
     assert ran.stdout == "AODB b'CA981 to gate 12' DispatchState.DELIVERED b'done'\n"
 
