@@ -17,7 +17,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from rtmw.net.security.names import AGENT
 from rtmw.relay import rows as r
@@ -27,6 +27,7 @@ from rtmw.relay.rows import Row
 from rtmw.relay.settings import Agent, Subject
 from rtmw.relay.state import Id, Leg, Order, State, Stream, stream_name
 
+K = TypeVar("K")
 KEPT_S: Final = 86_400.0
 """The lifetime of an order for an agent that is absent, if neither rule nor frame says one."""
 TAKEOVERS: Final = 5
@@ -44,6 +45,8 @@ ROWS_MOST: Final = 50
 """Rows of a second about frames of one agent that are refused or dropped. What comes beyond is counted in one row."""
 ALARM_S: Final = 60.0
 """For so long an alarm is not raised again, and what would have raised it is counted."""
+THINGS_MOST: Final = 4096
+"""Things that a `Seldom` remembers: the last ones."""
 FILTERS_MOST, FILTER_LONGEST = 64, 256
 """Subscriptions of one agent to one subject; bytes of each. All are asked with each order to it."""
 BURST_S: Final = 1.0
@@ -75,6 +78,22 @@ class _Line:
     rows: int = 0
     debts: dict[str, float] = field(default_factory=dict[str, float])
     """By rule: when the orders that this agent has sent would have come at its rate."""
+
+
+class Seldom(Generic[K]):
+    """Says of each thing when it may be told again, after so many seconds, and how often it was not meanwhile."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._due: dict[K, tuple[float, int]] = {}
+
+    def missed(self, thing: K, now: float) -> int | None:
+        """How often it was not told since it was told last; then it is told now. None: it is not."""
+        due, more = self._due.pop(thing, (0.0, 0))
+        self._due[thing] = (due, more + 1) if now < due else (now + self._seconds, 0)
+        while len(self._due) > THINGS_MOST:
+            del self._due[next(iter(self._due))]
+        return None if now < due else more
 
 
 class NoAct(ValueError):
@@ -135,8 +154,8 @@ class Machine:
         """Agents of which there may be something else to say than when this was emptied last, and other names."""
         self._untold: Counter[str] = Counter()
         """Frames and connections without rows since the last look, by agent."""
-        self._alarms: dict[tuple[str, str], tuple[float, int]] = {}
-        """By agent and cause: when it may be raised again, and how often it was not."""
+        self._alarms = Seldom[tuple[str, str]](ALARM_S)
+        """By agent and cause."""
         self._rows: list[Row] = []
         self._calls: list[partial[None]] = []
         self._now, self._at = 0.0, 0
@@ -284,11 +303,8 @@ class Machine:
 
     def _alarm(self, agent: str, cause: str, head: bytes = b"", detail: str = "") -> None:
         """`cause`: one of few, for each is remembered. `detail`: what may be another one each time."""
-        due, more = self._alarms.get((agent, cause), (0.0, 0))
-        if self._now < due:
-            self._alarms[agent, cause] = due, more + 1
+        if (more := self._alarms.missed((agent, cause), self._now)) is None:
             return
-        self._alarms[agent, cause] = self._now + ALARM_S, 0
         since = f"; {more} more times since the last such alarm" if more else ""
         row = self._row(r.ALARM, source=agent, head=head, cause=f"{cause}{detail}{since}")
         self._behind(self._carrier.alarm, row)

@@ -54,7 +54,7 @@ from rtmw.relay.frame import (
     kind_of,
     readable,
 )
-from rtmw.relay.machine import Machine
+from rtmw.relay.machine import Machine, Seldom
 from rtmw.relay.operation import SOCKET, Operation, Question
 from rtmw.relay.policy import Policy
 from rtmw.relay.rows import Row
@@ -81,6 +81,8 @@ _REACH_S: Final = 3.0
 _REDIAL_S: Final = 1.0
 """Seconds between two connections to one agent, which may end each at once."""
 _DIAL_FIRST_S, _DIAL_MOST_S = 0.2, 5.0
+REFUSED_S: Final = 60.0
+"""For so long the log does not say again that a connection of the same one is closed for the same reason."""
 BAD_MOST: Final = 16
 """Places with no frame, after which a connection is closed."""
 SILENT_S: Final = 30.0
@@ -118,6 +120,8 @@ class Server:
         self.operation = Operation(self, domain)
         self._failure: Exception | None = None
         self.connections: dict[int, Connection] = {}
+        self._refused = Seldom[tuple[str, str]](REFUSED_S)
+        """By whose a connection was, and why it was closed."""
         self._heard: list[tuple[int, list[Packet]]] = []
         """The frames of this turn of the loop, by connection, which share a step."""
         self._waiting: list[partial[None]] = []
@@ -394,13 +398,15 @@ class Server:
             self.dial(connection.dialled)
 
     def refuse(self, connection: Connection, words: str) -> None:
-        """End it; the log says why, once."""
+        """Ends it. The log says why, and of who comes again and again each minute how often."""
         if connection.is_over:
             return
         place = connection.peer.name if connection.peer else connection.address
         whose = f"of {connection.agent}" if connection.agent else f"from {place}"
         about = of_user(connection.address) if is_user(connection.address) else None
-        log.warning("a connection %s is closed: %s", whose, words, extra=about)
+        if (more := self._refused.missed((whose, words), CLOCK.monotonic())) is not None:
+            since = f" ({more} more times since this was said last)" if more else ""
+            log.warning("a connection %s is closed: %s%s", whose, words, since, extra=about)
         connection.close(words)
 
     def dial(self, name: str) -> None:

@@ -584,6 +584,15 @@ def test_an_order_that_is_requeued_makes_no_older_stamp_one_whose_outcome_is_for
     assert [row.kind for row in happens(4, machine.arrived, 1, Packet(None, before))[0]] == ["STORED"]
 
 
+def test_the_log_says_once_that_an_agent_is_refused_however_often_it_comes(tmp_path: Path) -> None:
+    with started(tmp_path, SETTINGS) as relay:
+        for _ in range(5):
+            assert OwnPeer(relay, "EWR").refused == "its hello is of EWR, who is not there"
+        assert OwnPeer(relay, "NONE").refused == "its hello is of NONE, who is not there"
+        relay.until("NONE")
+        assert sum("is of EWR" in line for line in relay.lines) == 1
+
+
 def test_an_agent_that_is_not_let_in_or_is_closed_learns_why(alone: Relay) -> None:
     said = list[str]()
 
