@@ -32,7 +32,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import IntEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
@@ -67,6 +67,7 @@ LEASE_S: Final = 30.0
 LINGER_S: Final = 1.0
 """Seconds in which a connection that is closed may send what it has left."""
 _PLAIN: Final = re.compile(rb"[!-~][ -~]*")
+_NO_DIGITS: Final = bytes(set(range(256)) - set(b"0123456789"))
 
 
 class FrameError(RtmwError, ValueError):
@@ -98,17 +99,18 @@ def readable(address: bytes) -> str:
     return address.rstrip(b" ").decode() if _PLAIN.fullmatch(address) else f"hex:{address.hex()}"
 
 
-def skew_of(stamp: bytes, at: int) -> float | None:
-    """Seconds by which a stamp is ahead of a time, in nanoseconds since 1970; None: it is no date. Whole quarters of an
-    hour are left out: agents stamp in their time zones."""
-    digits = bytes(byte for byte in stamp if byte in b"0123456789").decode()
+def skew_of(stamp: bytes, at: int, *, is_local: bool) -> float | None:
+    """Seconds by which a stamp is ahead of a time, in nanoseconds since 1970; None: it is no date. `is_local`: it may
+    be of any time zone, so whole quarters of an hour are left out."""
+    digits = stamp.translate(None, _NO_DIGITS).decode()
     try:
         ahead = _seconds(digits[:14]) + float(f"0.{digits[14:]}") - at / 1e9
     except ValueError:
         return None
-    return ahead - 900 * round(ahead / 900)
+    return ahead - 900 * round(ahead / 900) * is_local
 
 
+@lru_cache(16)
 def _seconds(digits: str) -> int:
     """Since 1970. Raises ValueError: it is no date."""
     return int(datetime.strptime(digits, "%Y%m%d%H%M%S").replace(tzinfo=UTC).timestamp())

@@ -21,7 +21,19 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from rtmw.net.security.names import AGENT
 from rtmw.relay import rows as r
-from rtmw.relay.frame import ALL, Frame, FrameError, Hello, Kind, Packet, frame_of, kind_of, readable, receipt_of
+from rtmw.relay.frame import (
+    ALL,
+    Frame,
+    FrameError,
+    Hello,
+    Kind,
+    Packet,
+    frame_of,
+    kind_of,
+    readable,
+    receipt_of,
+    skew_of,
+)
 from rtmw.relay.policy import Judged, Policy, Wish, command_of, performative_in
 from rtmw.relay.rows import Row
 from rtmw.relay.settings import Agent, Subject
@@ -47,6 +59,10 @@ ALARM_S: Final = 60.0
 """For so long an alarm is not raised again, and what would have raised it is counted."""
 THINGS_MOST: Final = 4096
 """Things that a `Seldom` remembers: the last ones."""
+SKEW_S: Final = 600.0
+"""For so long what was the greatest skew of a clock counts, and no smaller one."""
+SKEW_SLACK_S: Final = 1.0
+"""For so long an order may have waited for its connection, and still tells of a clock."""
 FILTERS_MOST, FILTER_LONGEST = 64, 256
 """Subscriptions of one agent to one subject; bytes of each. All are asked with each order to it."""
 BURST_S: Final = 1.0
@@ -71,8 +87,9 @@ class _Line:
     in_flight: int = 0
     """Bytes of the bodies of these orders."""
     takeovers: list[float] = field(default_factory=list[float])
-    stamped: tuple[bytes, int] = b"", 0
-    """The stamp of its last order, and when that came."""
+    skew: float | None = None
+    """Seconds by which its clock is ahead, and the next, when a frame said so; None: none has."""
+    skew_at: float = 0.0
     rows_until: float = 0.0
     """Until then `rows` rows have been written about frames that were refused or dropped, and about connections."""
     rows: int = 0
@@ -270,6 +287,7 @@ class Machine:
             return
         frame = packet.frame
         kind = packet.kind or kind_of(frame, self.policy.relay.form)
+        self._look_at_clock(agent.name, frame, kind)
         if kind is None:
             self._drop(agent, frame, f"a type {frame.type!r} that there is not")
         elif kind is Kind.RECEIPT:
@@ -278,11 +296,21 @@ class Machine:
             else:
                 self._confirmed(leg, frame)
         elif kind in (Kind.ORDER, Kind.ANSWER, Kind.FOLLOW, Kind.UNFOLLOW):
-            self.lines[agent.name].stamped = frame.stamp, self._at
-            self.changed.add(agent.name)
             self._order(agent, packet)
         else:
             self._drop(agent, frame, f"{'a' if kind is Kind.NOTICE else 'an'} {kind.name.lower()} from an agent")
+
+    def _look_at_clock(self, name: str, frame: Frame, kind: Kind | None) -> None:
+        """A way takes time, and makes a stamp older: so the greatest skew is the best guess. A receipt leaves when it
+        is stamped. What else was stamped before its connection began, by this clock, may have waited: an agent that
+        sends no receipts shows that its clock is slow when it has been there for so long."""
+        line = self.lines[name]
+        skew = skew_of(frame.stamp, self._at, is_local=line.hello is None)
+        if skew is None or (kind is not Kind.RECEIPT and -skew > (self._at - line.since) / 1e9 + SKEW_SLACK_S):
+            return
+        if line.skew is None or skew >= line.skew or self._now > line.skew_at + SKEW_S:
+            line.skew, line.skew_at = skew, self._now
+            self.changed.add(name)
 
     def _drop(self, agent: Agent, frame: Frame, cause: str) -> None:
         self._pace(agent)

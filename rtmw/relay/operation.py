@@ -24,7 +24,7 @@ from rtmw.errors import LogError, RtmwError
 from rtmw.net.session.sockets import uid_of
 from rtmw.observe.services import RELAY_EVENTS, RELAY_TOPIC, RelayAgent, pack_relay
 from rtmw.publisher import OwnPublisher
-from rtmw.relay.frame import ALL, skew_of
+from rtmw.relay.frame import ALL
 from rtmw.relay.machine import ACTS, Act, Machine
 from rtmw.relay.rows import Row
 from rtmw.relay.state import stream_name
@@ -181,10 +181,10 @@ def _agent(machine: Machine, name: str) -> dict[str, Any]:
     holds = [one for one in machine.state.holds if name in (one, one.rpartition(":")[2])]
     return {
         "agent": name, "connected": "yes" if line.connection else "no", "since": line.since or None,
-        "waiting": queue.waiting, "in_flight": len(line.sent) if line.connection else 0,
+        "waiting": queue.waiting, "in_flight": len(line.sent),
         "oldest": min((legs[0].order.at for legs in queue.streams.values()), default=None),
-        "tries": max((leg.tries for leg in line.sent.values()), default=0) if line.connection else 0,
-        "last_sent": line.last_sent or None, "skew": skew_of(*line.stamped),
+        "tries": max((leg.tries for leg in line.sent.values()), default=0),
+        "last_sent": line.last_sent or None, "skew": line.skew,
         "held": sorted({*holds, *map(stream_name, queue.held)}), "follows": _followed(machine, name),
     }  # fmt: skip
 
@@ -202,7 +202,7 @@ def _queue(machine: Machine, recipient: str) -> Iterator[dict[str, Any]]:
     queue, line = machine.state.queues[recipient], machine.lines[recipient]
     legs = [leg for stream in queue.streams.values() for leg in stream]
     for leg in sorted(legs, key=lambda one: (-one.order.priority, one.order.number)):
-        order, is_sent = leg.order, bool(line.connection) and leg.order.number in line.sent
+        order, is_sent = leg.order, leg.order.number in line.sent
         yield {
             "order": order.number, "to": recipient, "from": order.source, "destination": order.destination,
             "priority": order.priority, "oldest": order.at, "tries": leg.tries,

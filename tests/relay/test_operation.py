@@ -9,8 +9,9 @@ import socket
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -18,13 +19,18 @@ import rtmw
 from rtmw.observe.services import RELAY_EVENTS, RelayActivity
 from rtmw.observe.services import relay as observe_relay
 from rtmw.relay import Frame
+from rtmw.relay.frame import Hello, Kind, Packet, Stamps
+from rtmw.relay.machine import SKEW_S, Machine, Seldom
 from rtmw.relay.operation import NoAnswer, ask
+from rtmw.relay.policy import Policy
 from rtmw.relay.server import Server
 from rtmw.relay.settings import Agent
 from rtmw.relay.settings import Relay as Settings
+from rtmw.relay.state import State
 from tests.cli.command import Run
 from tests.cli.conftest import run
 from tests.net.hosts import wait_until
+from tests.relay import world
 from tests.relay.servers import SETTINGS, Peer, Relay
 
 __all__ = ["run"]
@@ -324,11 +330,11 @@ def test_a_relay_says_what_waits_and_its_alarms_on_the_bus_in_metrics_and_to_the
         relay.start()
         try:
             source = Peer(relay, "AODB", introduced=False)
-            source.send(Frame("AODB", "KEEP", b"2001-01-01 00:05:00.00", "O", "I", b"0"))
+            source.send(Frame("AODB", "KEEP", Stamps()(), "O", "I", b"0"))
             for number in range(2):
                 source.order("KEEP", b"%d" % number)
             assert source.take().body == b"KEEP has no room for more orders that wait"
-            source.send(Frame("AODB", "KEEP", b"2001-01-01 00:05:00.00", "O", "I", b"1"))
+            source.send(Frame("AODB", "KEEP", Stamps()(), "O", "I", b"1"))
             assert source.take().body == b"KEEP has no room for more orders that wait"
             event = json.loads(bytes(next(iter(events)).value))
             assert (event["agent"], event["cause"]) == (
@@ -341,7 +347,7 @@ def test_a_relay_says_what_waits_and_its_alarms_on_the_bus_in_metrics_and_to_the
             agents = {one.name: one for one in told.agents}
             assert (agents["KEEP"].waiting, agents["KEEP"].connected, agents["AODB"].connected) == (2, False, True)
             assert agents["AODB"].skew is not None
-            assert -450 <= agents["AODB"].skew <= 450
+            assert -60 <= agents["AODB"].skew <= 60
             status, out, _ = run("metrics")
             assert status == 0
             assert f'rtmw_relay_waiting_orders{{agent="KEEP",domain="{domain_id}"}} 2.0' in out
@@ -446,3 +452,72 @@ def test_what_a_relay_says_of_itself_costs_by_what_has_changed(domain_id: int, t
             assert len(told.agents) == 256
         finally:
             server.close()
+
+
+BEGAN: Final = 1_700_000_000
+
+
+class Clocked:
+    """A source with a hello, at a machine without I/O, `connected` at 0; times are in seconds."""
+
+    def __init__(self, *, is_own: bool = True) -> None:
+        self.machine = Machine(Policy(world.relay()), State(), Stamps(), world.World(0))
+        self.is_own = is_own
+        self.connects(0)
+
+    def connects(self, now: float) -> None:
+        self._at(now)
+        self.machine.connected(1, "A3", Hello(b"A3  ", 10.0, 3) if self.is_own else None)
+        self.machine.done()
+
+    def _at(self, now: float) -> None:
+        self.machine.time(now, round((BEGAN + now) * 1e9))
+
+    def sends(self, now: float, stamped: float, kind: Kind = Kind.ORDER) -> int | None:
+        """What is said of its clock when this has come."""
+        self._at(now)
+        stamp = f"{datetime.fromtimestamp(BEGAN + stamped, UTC):%Y%m%d%H%M%S.%f0}".encode()
+        to, data = ("B4", b"x") if kind is Kind.ORDER else ("A3", bytes(25))
+        self.machine.arrived(1, Packet(kind, Frame("A3", to, stamp, "O", "I", data)))
+        self.machine.done()
+        skew = self.machine.lines["A3"].skew
+        return None if skew is None else round(skew)
+
+
+def test_an_order_that_waited_for_its_relay_or_is_sent_again_says_nothing_of_a_clock() -> None:
+    source = Clocked()
+    assert source.sends(0.1, -68.8) is None
+    assert source.sends(0.1, -800) is None, "nor is it of another time zone"
+    assert source.sends(20, 20) == 0
+    assert source.sends(30, 20) == 0, "behind T1 again"
+    source.connects(40)
+    assert source.sends(41, 20) == 0
+    assert source.sends(20 + SKEW_S + 1, 30) == 0
+    assert Clocked().sends(0.1, -0.1) == 0, "nor did this one wait for long"
+
+
+def test_a_clock_that_is_slow_or_fast_shows_and_so_does_that_it_was_set_right() -> None:
+    slow, fast = Clocked(), Clocked()
+    assert slow.sends(60, -60) is None
+    assert slow.sends(121, 1) == -120
+    assert slow.sends(130, 10) == -120
+    assert slow.sends(140, 140) == 0
+    assert fast.sends(0.1, 120) == 120
+    assert fast.sends(60, 179) == 120
+    assert fast.sends(SKEW_S, SKEW_S) == 120
+    assert fast.sends(SKEW_S + 1, SKEW_S + 1) == 0
+    assert Clocked().sends(1, -119, Kind.RECEIPT) == -120, "it has just left"
+    assert Clocked(is_own=False).sends(1, 3600) == -1, "of another time zone"
+
+
+def test_what_is_seldom_told_is_counted_meanwhile() -> None:
+    seldom = Seldom[str](60.0)
+    assert [seldom.missed("a", now) for now in (100.0, 101.0, 159.0, 160.0, 161.0, 220.0)] == [
+        0,
+        None,
+        None,
+        2,
+        None,
+        1,
+    ]
+    assert seldom.missed("b", 161.0) == 0
