@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Final
 
 import rtmw
+from rtmw import observe
 from rtmw.cli.common import CommandError
 from rtmw.cli.echo import LOOK_S, attached, say_missed
 from rtmw.cli.endings import ends_in_order
@@ -15,10 +16,11 @@ from rtmw.cli.parsing import argument, count, natural, runs, seconds
 from rtmw.cli.terminal import DIM, RED, YELLOW, say_coloured, show_json, warn
 from rtmw.cli.values import to_plain
 from rtmw.clock import CLOCK
+from rtmw.text.patterns import topics_of
 
 EVERYWHERE: Final = "log/#"
 SILENT_S: Final = 2.0
-"""Seconds without a line after which it is said which publishers are not matched."""
+"""Seconds without a line after which it is said which publishers are not matched, and which topics have none."""
 
 
 def _level(text: str) -> int:
@@ -57,7 +59,7 @@ def show_lines(arguments: argparse.Namespace) -> int:
             history=arguments.history,
         ) as subscriber,
     ):
-        silence = _Silence(subscriber, arguments.timeout)
+        silence = _Silence(subscriber, domain, arguments)
         try:
             while arguments.count is None or shown < arguments.count:
                 domain.region.sweep_from_last_slot()
@@ -84,8 +86,11 @@ def show_lines(arguments: argparse.Namespace) -> int:
 class _Silence:
     """How long nothing was shown."""
 
-    def __init__(self, subscriber: rtmw.PatternSubscriber[rtmw.LogLine], timeout: float | None) -> None:
-        self._subscriber, self._timeout = subscriber, timeout
+    def __init__(
+        self, subscriber: rtmw.PatternSubscriber[rtmw.LogLine], domain: rtmw.Domain, arguments: argparse.Namespace
+    ) -> None:
+        self._subscriber, self._domain, self._timeout = subscriber, domain, arguments.timeout
+        self._names = topics_of(arguments.topics).names
         self._is_told = False
         self.end()
 
@@ -93,12 +98,18 @@ class _Silence:
         self._since = CLOCK.monotonic()
 
     def is_over(self) -> bool:
-        """Whether the timeout has passed. Says once which publishers do not log lines."""
+        """Whether the timeout has passed. Says once which publishers do not log lines, and which topics, of those that
+        are named, have no publisher."""
         passed = CLOCK.monotonic() - self._since
-        if passed >= SILENT_S and not self._is_told and (unheard := self._subscriber.stats().unheard):
+        if passed >= SILENT_S and not self._is_told and (causes := self._causes()):
             self._is_told = True
-            warn(*(f"rtmw: not shown: {one}" for one in unheard))
+            warn(*causes)
         return self._timeout is not None and passed >= self._timeout
+
+    def _causes(self) -> list[str]:
+        has = {view.name for view in observe.topics(self._domain) if view.publishers} if self._names else set[str]()
+        absent = [f"rtmw: nobody publishes on {name} yet" for name in self._names if name not in has]
+        return [*(f"rtmw: not shown: {one}" for one in self._subscriber.stats().unheard), *absent]
 
 
 def _show(sample: rtmw.Sample[rtmw.LogLine], as_json: bool) -> None:

@@ -111,6 +111,8 @@ def test_without_a_topic_of_lines_it_says_so(
     with rtmw.Publisher("other", str, domain=domain_id):
         assert run(domain_id, "other", "--timeout", "3") == 1
     assert "rtmw: not shown: 'other'" in capsys.readouterr().err
+    assert run(domain_id, "log/pump", "log/pmup", "--level", "ERROR", "--timeout", "3") == 1
+    assert capsys.readouterr().err.splitlines()[:-1] == ["rtmw: nobody publishes on log/pmup yet"]
 
 
 def test_a_topic_that_is_named_is_subscribed_to_before_it_is_there(
