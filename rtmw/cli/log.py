@@ -20,7 +20,7 @@ from typing import IO, Any, Final
 import rtmw
 from rtmw.cli.common import CommandError
 from rtmw.cli.endings import ends_in_order
-from rtmw.cli.parsing import Commands, add_place, count, moment, natural, rate, runs, seconds
+from rtmw.cli.parsing import ANY_OF, Commands, add_place, count, moment, natural, rate, runs, seconds
 from rtmw.cli.terminal import Cell, Table, counted, duration, in_percent, line, say, show, show_json, size, warn
 from rtmw.cli.values import lines, parse, to_json, to_plain
 from rtmw.clock import CLOCK
@@ -93,7 +93,7 @@ COMMANDS: Final[Commands] = {
 def add_list(parser: argparse.ArgumentParser) -> None:
     runs(parser, list_command, domain=False)
     parser.add_argument("paths", nargs="*", metavar="FOLDER", default=["."], help="default: this one")
-    add_place(parser, "HOST:PORT or unix:PATH, [log] listen of the node")
+    add_place(parser, f"[log] listen of the node: {ANY_OF}")
 
 
 def add_info(parser: argparse.ArgumentParser) -> None:
@@ -233,8 +233,10 @@ def open_log(arguments: argparse.Namespace, kind: Any = rtmw.ANY) -> rtmw.Log[An
     """The folder, or the log of this name at its nodes. Raises what rtmw.Log does, and ValueError."""
     if arguments.node is None:
         return rtmw.Log(Path(arguments.path), kind, create=False)
-    places, keys = arguments.node.split(","), arguments.keys
-    return rtmw.Log.connect(arguments.path, kind, nodes=places, keys=keys, insecure=keys is None, timeout=PATIENCE_S)
+    keys = arguments.keys
+    return rtmw.Log.connect(
+        arguments.path, kind, nodes=arguments.node, keys=keys, insecure=keys is None, timeout=PATIENCE_S
+    )
 
 
 def start_of(given: Any) -> Any:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rtmw.cli.common import CommandError
-from rtmw.cli.parsing import NODE, add_place, argument, count, runs, seconds
+from rtmw.cli.parsing import ANY_OF, NODE, add_place, argument, count, runs, seconds
 from rtmw.cli.terminal import Table, line, say, show, show_json, size
 from rtmw.cli.values import load_type
 from rtmw.errors import SessionError
@@ -71,7 +71,7 @@ def add_rescue(parser: argparse.ArgumentParser) -> None:
 def _begin(parser: argparse.ArgumentParser, run: Callable[[argparse.Namespace], int], asks: bool = False) -> None:
     runs(parser, run, domain=False)
     parser.add_argument("name", metavar="NAME", help="of the log")
-    add_place(parser, f"HOST:PORT or unix:PATH, [log] listen of any of its nodes (default {NODE})", NODE)
+    add_place(parser, f"[log] listen of any of its nodes (default {NODE}): {ANY_OF}", NODE)
     if asks:
         parser.add_argument("--yes", action="store_true", help="do not ask")
 
@@ -81,11 +81,15 @@ def _ask(arguments: argparse.Namespace, **question: Any) -> dict[str, Any]:
 
 
 def ask_place(arguments: argparse.Namespace, **question: Any) -> dict[str, Any]:
-    """What the node at `--node` answers an operator. CommandError, LogError, KeysError."""
+    """What a node answers an operator: the first one of `--node` that is reached. CommandError, LogError,
+    KeysError."""
+    places = arguments.node
     try:
-        return ask_node(arguments.node, arguments.keys, **question)
+        return ask_node(places, arguments.keys, **question)
     except SessionError as error:
-        raise CommandError(f"the node at {arguments.node} is not reached: {error}") from None
+        if len(places) > 1:
+            raise CommandError(f"none of the nodes at {', '.join(places)} has answered: {error}") from None
+        raise CommandError(f"the node at {places[0]} is not reached: {error}") from None
     except ValueError as error:
         raise CommandError(str(error)) from None
 
@@ -96,7 +100,7 @@ def create_command(arguments: argparse.Namespace) -> int:
     members, description = arguments.members.split(","), resolve(arguments.type).description.hex()
     question = {"ask": "create", "members": members, "description": description, "settings": settings}
     with line() as shown:
-        shown(f"waiting for the node at {arguments.node}, for {', '.join(members)}, and for a first master")
+        shown(f"waiting for a node at {', '.join(arguments.node)}, for {', '.join(members)}, and for a first master")
         made = _ask(arguments, **question, wait=_WAIT_S)
     master = f"master {made['master']}" if made["master"] else "no master yet: rtmw log status says why"
     members = ", ".join(made["members"])
@@ -118,7 +122,7 @@ def status_command(arguments: argparse.Namespace) -> int:
         role = "master" if member == found["master"] else "in sync" if member in found["in_sync"] else "not in sync"
         rows.append((member, role, *((size(lag["bytes"]), lag["seconds"]) if lag else (None, None))))
     show(Table("Members", ("node", "", "behind", "for seconds"), rows))
-    reach = f"records {found['earliest']} to {found['committed']}, checkpoint {found['checkpoint']}"
+    reach = f"positions {found['earliest']} to {found['committed']}, checkpoint {found['checkpoint']}"
     if found["checkpoint_age"]:
         reach += f", which has not risen for {duration(found['checkpoint_age'])}"
     waits = f"{found['queue']} appends wait, the oldest for {found['oldest']:g} s; {size(found['cached'])} cached"

@@ -116,7 +116,7 @@ def _open(arguments: argparse.Namespace, kind: Any) -> rtmw.Log[Any]:
     try:
         if arguments.log is None:
             return rtmw.Log(f"{arguments.output}/", kind, segment=arguments.segment, sync=False)
-        arguments.path, arguments.node = arguments.log, arguments.node or NODE
+        arguments.path, arguments.node = arguments.log, arguments.node or (NODE,)
         log = open_log(arguments, kind)
         cast("RemoteLog[Any]", log).wait_for_ever()
         return log

@@ -79,7 +79,7 @@ class OfNode:
 def metrics(arguments: argparse.Namespace) -> int:
     """Print the metrics once, of a domain or node that exists; or serve them, also of one that does not exist yet."""
     domain = arguments.domain
-    what = f"domain {domain}" if arguments.node is None else f"the logs at {arguments.node}"
+    what = f"domain {domain}" if arguments.node is None else f"the logs at {', '.join(arguments.node)}"
     collector = OfDomain(domain) if arguments.node is None else OfNode(arguments)
     if arguments.listen is not None:
         return _serve(what, collector, *arguments.listen)

@@ -64,8 +64,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def doctor(arguments: argparse.Namespace) -> int:
     """Print the examination, and how many faults and remarks it has; the status is that of `status_of`."""
-    of: dict[str, Any] = {"domain": arguments.domain} if arguments.node is None else {"node": arguments.node}
-    if arguments.node is not None:
+    place = ",".join(arguments.node or ())
+    of: dict[str, Any] = {"node": place} if place else {"domain": arguments.domain}
+    if place:
         from rtmw.cli.log_replica import ask_place
 
         found = [*replicated(ask_place(arguments, ask="logs"))]
@@ -75,7 +76,7 @@ def doctor(arguments: argparse.Namespace) -> int:
     if arguments.json:
         show_json({**of, "well": not told["faults"], **told, "checks": found})
     else:
-        title = f"The node of domain {arguments.domain}" if arguments.node is None else f"The node at {arguments.node}"
+        title = f"The node of domain {arguments.domain}" if not place else f"The node at {place}"
         show(Table(title, CHECK_COLUMNS, [check.row() for check in found]))
         say(f"{counted(told['faults'], 'fault')}, {counted(told['remarks'], 'remark')}.")
     return status_of(told, arguments.strict)

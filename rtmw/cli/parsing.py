@@ -23,7 +23,7 @@ from typing import Any, Final, NoReturn, TypeAlias, TypeVar, cast
 from rtmw.domain import LARGEST_ID, environment_domain
 from rtmw.errors import RtmwError
 from rtmw.settings import Declaration, Setting, option_of, values
-from rtmw.text.addresses import place_to_listen
+from rtmw.text.addresses import place_to_listen, place_to_reach, unix_path
 from rtmw.text.units import some_bytes, some_seconds
 from rtmw.text.visible import visible
 
@@ -161,9 +161,23 @@ NODE: Final = "127.0.0.1:7501"
 """Where a node of a replicated log listens, if nobody says where."""
 
 
+ANY_OF: Final = "HOST:PORT or unix:PATH; of several, with commas between, the first that is reached is asked"
+"""What `--node` takes where one node is asked."""
+
+
+def node_places(text: str) -> tuple[str, ...]:
+    """The places of nodes, with commas between them. Raises ValueError."""
+    places = tuple(text.split(","))
+    for place in places:
+        if unix_path(place) is None:
+            place_to_reach(place)
+    return places
+
+
 def add_place(parser: argparse.ArgumentParser, help: str, default: str | None = None) -> None:
-    """Adds the arguments that say where nodes of replicated logs are, and with which keys they are asked."""
-    parser.add_argument("--node", default=default, metavar="PLACE", help=help)
+    """Adds the arguments that say where nodes of replicated logs are, and with which keys they are asked.
+    The node is a tuple of places, or None."""
+    parser.add_argument("--node", type=argument(node_places), default=default, metavar="PLACES", help=help)
     parser.add_argument("--keys", type=Path, metavar="FOLDER", help="keys of a node, where those nodes have some")
 
 

@@ -9,7 +9,7 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -97,9 +97,29 @@ async def _whole(stream: Stream) -> bytes:
     return data
 
 
-def ask_node(place: str, keys: Path | None = None, *, wait: float = 0.0, **question: Any) -> dict[str, Any]:
-    """Asks the node at `HOST:PORT`, or `unix:PATH`, from a program without a loop. `keys`: a folder. `wait`: seconds
-    for which the node may not be there yet. KeysError, LogError, SessionError."""
+async def _first_reached(carrier: Carrier, places: Sequence[str], until: float) -> Session:
+    """A session with the first node that is reached. SessionError: none is, and there is no use in waiting, or it is
+    past `until` (CLOCK.monotonic)."""
+    while True:
+        missed = list[SessionError]()
+        for place in places:
+            try:
+                return await carrier.connect_to(place)
+            except SessionError as error:
+                missed.append(error)
+        may_come = any(isinstance(error.__cause__, _NOT_THERE) for error in missed)
+        if not may_come or CLOCK.monotonic() >= until:
+            raise missed[0] if len(missed) == 1 else SessionError("; ".join(map(str, missed)))  # each names its place
+        await asyncio.sleep(_AGAIN_S)
+
+
+def ask_node(
+    place: str | Sequence[str], keys: Path | None = None, *, wait: float = 0.0, **question: Any
+) -> dict[str, Any]:
+    """Asks the node at `HOST:PORT`, or `unix:PATH`, from a program without a loop; of several places, the first one
+    that is reached, and no other, for what was asked may be done already. `keys`: a folder. `wait`: seconds for which
+    no node may be there yet. KeysError, LogError, SessionError."""
+    places = (place,) if isinstance(place, str) else place
     identity = None
     if keys is not None:
         from rtmw.net.security.identity import Identity  # a program without TLS needs no package for it
@@ -110,14 +130,7 @@ def ask_node(place: str, keys: Path | None = None, *, wait: float = 0.0, **quest
         until = CLOCK.monotonic() + wait
         hello = Hello(uuid4(), CLOCK.wall_ns(), capabilities=frozenset({CAPABILITY, OPERATOR}))
         async with Carrier(hello.node, identity=identity, insecure=keys is None, hello=hello) as carrier:
-            while True:
-                try:
-                    session = await carrier.connect_to(place)
-                    break
-                except SessionError as error:
-                    if not isinstance(error.__cause__, _NOT_THERE) or CLOCK.monotonic() >= until:
-                        raise
-                await asyncio.sleep(_AGAIN_S)
+            session = await _first_reached(carrier, places, until)
             more = {"wait": wait} if wait else {}
             return await ask(session, _ANSWER_S + 2 * wait, **question, **more)
 

@@ -28,7 +28,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 ID = "not\u202ean id"
 WINDOW = ("--window", "0.1", "--count", "1")
-NOWHERE = ("--node", ID)
+NOWHERE = ("--node", "not\u202ea-place:1")
 RUNS: dict[str, tuple[tuple[str, ...], ...]] = {
     "top": (("--once", "--window", "0.1"),),
     "graph": ((), ("--dot",), ("--svg", "{new}.svg")),

@@ -99,6 +99,38 @@ def test_metrics_of_a_node_are_asked_for_once(nodes: Here, capsys: pytest.Captur
     assert "the node at 127.0.0.1:1 is not reached" in capsys.readouterr().err
 
 
+def test_of_several_places_an_operator_asks_the_first_that_is_reached(
+    nodes: Here, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone, there = "127.0.0.1:1", nodes.places[1]
+    assert main(["log", "list", "--node", f"{gone},{there}"]) == 0
+    assert "Logs of node b" in capsys.readouterr().out
+    for command in (["log", "status", "orders"], ["metrics"]):
+        assert main([*command, "--node", f"{gone},{there}"]) == 0, command
+    capsys.readouterr()
+    assert main(["node", "doctor", "--node", f"{gone},{there}", "--json"]) in (0, 1)
+    assert json.loads(capsys.readouterr().out)["node"] == f"{gone},{there}"
+    assert main(["log", "status", "orders", "--node", f"{gone},127.0.0.1:2"]) == 1
+    told = capsys.readouterr().err
+    assert f"none of the nodes at {gone}, 127.0.0.1:2 has answered: {gone}: " in told
+    assert "; 127.0.0.1:2: " in told
+
+
+@pytest.mark.parametrize("command", ["status", "tail"])
+def test_what_is_no_place_is_told_before_anybody_is_asked(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["log", command, "orders", "--node", "127.0.0.1:1,hub"])
+    assert "'hub' is not HOST:PORT" in capsys.readouterr().err
+
+
+def test_status_says_from_where_to_where_the_positions_of_the_records_go(
+    nodes: Here, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = json.loads(run(capsys, nodes, "status", "trimmed", "--json")[1])
+    words = f"positions {found['earliest']} to {found['committed']}, checkpoint"
+    assert words in run(capsys, nodes, "status", "trimmed")[1]
+
+
 def test_the_logs_of_a_node_are_listed(nodes: Here, capsys: pytest.CaptureFixture[str]) -> None:
     status = main(["log", "list", "--node", nodes.places[0]])
     out = capsys.readouterr().out
