@@ -27,6 +27,7 @@ from rtmw.net.topics import Ended
 from rtmw.observe import Edge, program
 from rtmw.observe.node_status import Crossing, DeniedTopics, LinkPeer, NotCrossing, Undelivered
 from rtmw.observe.node_status import Links as LinksTold
+from rtmw.text.patterns import is_own
 from rtmw.text.visible import visible
 
 if TYPE_CHECKING:
@@ -338,8 +339,10 @@ class LinkService:
         return found
 
     def unmatched(self, topic: str) -> list[NotCrossing]:
-        """Why a topic does not cross over links."""
+        """Why a topic does not cross over links. Topics of rtmw itself never do, and nobody can change that."""
         found = list[NotCrossing]()
+        if is_own(topic):
+            return found
         for session in self._links.sessions.values() if self._links else ():
             for way, routes in (("out", session.linked.control.outgoing), ("in", session.linked.control.incoming)):
                 refusal = routes.why_not(topic)

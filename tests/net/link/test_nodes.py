@@ -13,6 +13,8 @@ import pytest
 
 import rtmw
 from rtmw import Reliability
+from rtmw.observe.node_status import NOBODY
+from rtmw.transfer.frames import CORE_QUEUE
 from tests import warm
 from tests.conftest import free_number
 from tests.net.hosts import PATIENCE, Host, wait_until
@@ -197,6 +199,19 @@ def exceeded(host: Host, way: str, topic: str) -> set[str]:
     return {row["reason"] for row in rows if row["cause"] in ("priority", "size", "rate")}
 
 
+def test_topics_of_rtmw_itself_are_not_among_those_that_do_not_cross(linked: LinkedPair) -> None:
+    linked.with_keys()
+    linked.rules["hub"] = '[[allow]]\npeer = "rtmw://plant/press"\npublish = ["a"]\n'
+    linked.start().wait_up()
+    with subscriber(linked.hub, CORE_QUEUE), subscriber(linked.hub, "secret"):
+
+        def apart() -> set[str]:
+            return {row["topic"] for row in linked.hub.info()["apart"] if row["cause"] != NOBODY}
+
+        wait_until(lambda: "secret" in apart(), "info names what is denied")
+        assert apart() == {"secret"}
+
+
 # Proves G232.
 def test_what_is_above_a_ceiling_is_not_sent_is_counted_and_named_and_leaves_no_gap(linked: LinkedPair) -> None:
     rule = '[[allow]]\npeer = "rtmw://plant/hub"\nsubscribe = ["*"]\nmax_priority = 4\nmax_size = {}\n'
@@ -244,6 +259,10 @@ def test_ceilings_that_a_reload_lowers_hold_at_once_and_are_named_whatever_the_p
         wait_until(lambda: linked.crossed("hub", "in", "a")["size"] == 1, "the counter")
         assert linked.crossed("hub", "in", "a")["priority"] == 1
         assert linked.crossed("hub", "in", "a")["received"] == 2, "by the same route"
+        wait_until(lambda: linked.crossed("press", "out", "a")["sent"] == 4, "the peer counts them as sent")
+        counted = linked.crossed("press", "out", "a")
+        assert (counted["size"], counted["priority"]) == (0, 0), "for the peer keeps its own rules, and knows no others"
+        assert taker.stats().missed == 0
         wait_until(lambda: len(exceeded(linked.hub, "in", "a")) == 2, "info names them")
         place = f"{linked.folder / 'hub.toml'}, line 5"
         assert exceeded(linked.hub, "in", "a") == {
