@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rtmw.cli.common import look_at
 from rtmw.cli.environment import CHECK_COLUMNS, UNKNOWN_MOST, Check, add_strict, not_looked_up, status_of, verdict
-from rtmw.cli.node_status import SILENT_S, by_cause, cipher_of, cut_words, find_status, services
+from rtmw.cli.node_status import NAMED_MOST, SILENT_S, by_cause, cipher_of, cut_words, find_status, services
 from rtmw.cli.parsing import add_place, runs
 from rtmw.cli.terminal import Table, counted, duration, say, show, show_json, size
 from rtmw.clock import CLOCK
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         Patterns,
         Standstill,
         TurnedAwayAddress,
+        Undelivered,
     )
 
 
@@ -155,6 +156,7 @@ def checks(number: int, status: NodeStatus | None, said: LogsActivity | None = N
         yield clock(peer)
     if status.standstills:
         yield from standstills(status.standstills.rows)
+    yield from undelivered(status.undelivered)
     if status.refusals:
         yield Check("samples refused", f"{by_cause(status.refusals)}; the log says what the first of each was")
     yield from topics(status)
@@ -362,6 +364,22 @@ def standstills(rows: Iterable[Standstill]) -> Iterator[Check]:
             "(rtmw node keys) cannot be forged"
         )
         yield Check(row.topic, found, advice, remark=True)
+
+
+def undelivered(rows: Iterable[Undelivered]) -> Iterator[Check]:
+    """What nodes that ended lately did not deliver."""
+    recent = [row for row in rows if CLOCK.monotonic() - row.at <= RECENT_S]
+    if not recent:
+        return
+    ago = duration(max(1, round(CLOCK.monotonic() - max(row.at for row in recent))))
+    named = ", ".join(f"{row.topic} ({row.direction}, {row.number})" for row in recent[-NAMED_MOST:])
+    more = f" and {counted(len(recent) - NAMED_MOST, 'topic')} more" if len(recent) > NAMED_MOST else ""
+    found = f"have not delivered all messages, the last one {ago} ago: {named}{more}"
+    advice = (
+        "subscribers count what they missed (rtmw doctor); end a node while those that it sends to are at work, for "
+        "within 3 s they have to acknowledge what it has sent"
+    )
+    yield Check("nodes that ended", found, advice, remark=True)
 
 
 def topics(status: NodeStatus) -> Iterator[Check]:

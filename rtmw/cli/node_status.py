@@ -101,7 +101,9 @@ def info(arguments: argparse.Namespace) -> int:
         for words in (*links_words(found.links), *unfound(nodes)):
             say(words)
     if found.undelivered:
-        show(crossing_table("Not delivered by nodes that have ended", found.undelivered))
+        show(undelivered_table(found.undelivered))
+    if any(row.unacknowledged_by for row in found.undelivered):
+        say("What was sent and not acknowledged may have come or not: subscribers there count as missed what did not.")
     for check in services(found):
         if check.advice:
             say(f"Warning: {check.name} {check.found}.")
@@ -125,11 +127,18 @@ def unfound(nodes: Iterable[KnownNode]) -> Iterator[str]:
             yield f"No link with the node of domain {one.domain} on {one.host}: {one.unfound}."
 
 
-def crossing_table(title: str, rows: Iterable[Crossing | Undelivered]) -> Table:
+def crossing_table(title: str, rows: Iterable[Crossing]) -> Table:
     """Topics of one direction with all that is counted of them."""
     named = [{name: _cell(value) for name, value in as_object(row).items()} for row in rows]
     columns = list(dict.fromkeys(name for row in named for name in row)) or ["topic", "type"]
     return Table(title, columns, [tuple(row.get(name) for name in columns) for row in named])
+
+
+def undelivered_table(rows: Iterable[Undelivered]) -> Table:
+    """What nodes that have ended did not deliver, and who may have missed more than they know of."""
+    columns = ("topic", "direction", "messages", "unacknowledged_by")
+    told = [(row.topic, row.direction, row.number, ", ".join(row.unacknowledged_by) or None) for row in rows]
+    return Table("Not delivered by nodes that have ended", columns, told)
 
 
 def _cell(value: Any) -> Any:

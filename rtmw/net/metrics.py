@@ -146,9 +146,17 @@ def of_node(status: NodeStatus) -> Iterator[Metric]:
     left = CounterMetricFamily(
         "rtmw_node_undelivered", "Messages that nodes took with them as they ended", labels=_TOPIC
     )
+    unacknowledged = GaugeMetricFamily(
+        "rtmw_node_undelivered_unacknowledged",
+        "1: readers had not acknowledged what a node had sent when it ended, so more may be lost than "
+        "rtmw_node_undelivered_total says; else 0",
+        labels=_TOPIC,
+    )
     for row in status.undelivered:
         left.add_metric([row.topic, row.direction], row.messages)
+        unacknowledged.add_metric([row.topic, row.direction], bool(row.unacknowledged_by))
     yield left
+    yield unacknowledged
     yield from _of_keys(status.keys)
     yield from of_links(status.links)
     yield from _of_peers(status.peers)

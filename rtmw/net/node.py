@@ -112,7 +112,8 @@ class Ending:
         found = [*self._bridge.undelivered(), *self._links.undelivered()]
         if found:
             log.warning("ended with messages that are not delivered: %s", words(found))
-        return found
+        now = CLOCK.monotonic()
+        return [replace(one, at=now) for one in found]
 
 
 STEP_S: Final = 0.1

@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import ItemsView, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Final, Generic, TypeVar
 
 from rtmw.observe.node_status import Crossing, Undelivered
@@ -135,13 +136,15 @@ def words(found: list[Undelivered]) -> str:
 
 def added(before: Iterable[Undelivered], now: Iterable[Undelivered]) -> list[Undelivered]:
     """Adds what earlier nodes have not delivered, `before`, to what this one has not. Returns the last _KEPT_MOST
-    rows."""
+    rows. A number that was not known stays so."""
     found: dict[tuple[str, str], Undelivered] = {}
     for one in (*before, *now):
         of = (one.topic, one.direction)
         was = found.pop(of, None)
-        messages = one.messages + (was.messages if was else 0)
-        found[of] = Undelivered(one.topic, one.direction, messages, one.unacknowledged_by)
+        if was is not None:
+            readers = one.unacknowledged_by or was.unacknowledged_by
+            one = replace(one, messages=one.messages + was.messages, unacknowledged_by=readers)
+        found[of] = one
     return [*found.values()][-_KEPT_MOST:]
 
 

@@ -382,7 +382,17 @@ class Undelivered:
     """`out`: taken from the bus and not sent. `in`: samples that came and found no room on the bus. Samples sent and
     not acknowledged are not counted: DDS does not tell how many those are."""
     unacknowledged_by: tuple[str, ...] = ()
-    """Readers that have not acknowledged what was sent last."""
+    """Readers that have not acknowledged what was sent last. If there are any, more messages than `messages` may be
+    lost, and nobody on this host knows how many."""
+    at: float = 0.0
+    """When the last node ended that has not delivered them: CLOCK_MONOTONIC, in seconds."""
+
+    @property
+    def number(self) -> str:
+        """How many messages are lost, in words where that is not known."""
+        if not self.unacknowledged_by:
+            return str(self.messages)
+        return f"at least {self.messages}" if self.messages else "not known"
 
     def __str__(self) -> str:
         if self.direction == "in":

@@ -40,6 +40,7 @@ def test_messages_that_were_not_delivered_are_shown_with_who_has_not_acknowledge
 ) -> None:
     rows = [
         {"topic": "slow", "direction": "out", "messages": 3, "unacknowledged_by": ["far", "near"]},
+        {"topic": "none", "direction": "out", "messages": 0, "unacknowledged_by": ["far"]},
         {"topic": "full", "direction": "in", "messages": 2, "unacknowledged_by": []},
     ]
     told = {"pid": os.getpid(), "told_ns": CLOCK.monotonic_ns(), "undelivered": rows}
@@ -47,7 +48,8 @@ def test_messages_that_were_not_delivered_are_shown_with_who_has_not_acknowledge
         node.publish(json.dumps(told).encode())
         status, out, _ = run("node", "info", "--domain", str(domain.id))
     assert status == 0
-    assert re.search(r"slow +out +3 +far, near\nfull +in +2 +-\n", out)
+    assert re.search(r"slow +out +at least 3 +far, near\nnone +out +not known +far\nfull +in +2 +-\n", out)
+    assert "What was sent and not acknowledged may have come or not" in out
 
 
 def test_a_document_that_is_damaged_is_an_error_that_says_where_and_of_a_newer_node_is_read(

@@ -16,7 +16,8 @@ from rtmw.net.node import END_S
 from rtmw.net.topics import added, usable
 from rtmw.observe.node_status import NodeStatus, Undelivered
 from rtmw.text.strict_json import JsonError
-from tests.net.hosts import PATIENCE, Host, wait_until
+from tests import warm
+from tests.net.hosts import PATIENCE, Host, go_on, halt, wait_until
 from tests.net.stranger import stranger_in
 from tests.net.test_restart import LONG, TOPIC, Load, restart_while_taking, while_taking
 from tests.net.ways import BOTH_WAYS
@@ -214,6 +215,39 @@ def test_what_a_node_took_with_it_is_shown_by_the_nodes_that_follow(hosts: tuple
 
 
 # Proves G300.
+def test_what_a_node_that_stands_still_has_not_acknowledged_is_shown_as_a_number_that_is_not_known(
+    hosts: tuple[Host, Host],
+) -> None:
+    here, there = hosts
+    for host in hosts:
+        host.start()
+    reliable = Reliability.RELIABLE
+    with (
+        rtmw.Subscriber("r", domain=there.domain, reliability=reliable) as subscriber,
+        rtmw.Publisher("r", domain=here.domain, reliability=reliable, max_blocking=0) as publisher,
+    ):
+        assert publisher.wait_for_subscribers(1, timeout=PATIENCE)
+        assert publisher.publish(b"comes")
+        assert subscriber.receive(timeout=PATIENCE).value == b"comes"
+        halt(there)
+        for _ in range(5):
+            assert publisher.publish(b"comes or not")
+        wait_until(lambda: here.crossed("out", "r")["sent"] == 6, "not all is sent")
+        assert here.stop() == 0
+        here.start("--metrics-port", "0")
+        go_on(there)
+        (shown,) = here.info()["undelivered"]
+        (who,) = shown["unacknowledged_by"]
+        assert (shown["messages"], who.startswith(f"the node of domain {there.number}")) == (0, True)
+        metrics = scraped(f"http://127.0.0.1:{here.info()['metrics_port']}/metrics")
+        of_topic = labelled(topic="r", direction="out")
+        assert metrics["rtmw_node_undelivered_total", of_topic] == 0
+        assert metrics["rtmw_node_undelivered_unacknowledged", of_topic] == 1
+        told = warm.run("node", "doctor", "--domain", str(here.number)).stdout
+        assert re.search(r"nodes that ended .*the last one \d+ s ago: r \(out, not known\)", told), told
+
+
+# Proves G300.
 def test_what_any_program_says_that_nodes_took_with_them_is_read_with_care() -> None:
     told: dict[str, Any] = {"topic": "t", "direction": "out", "messages": 2, "unacknowledged_by": ["far"]}
     for odd in (None, 7, {}, {**told, "messages": "2"}, {**told, "unacknowledged_by": 1}, {**told, "topic": None}):
@@ -223,6 +257,8 @@ def test_what_any_program_says_that_nodes_took_with_them_is_read_with_care() -> 
     assert row == Undelivered("t", "out", 2, ("far",))
     assert usable([replace(row, messages=-1), row, replace(row, direction="up")]) == [row]
     assert [one.messages for one in added([row], [row])] == [4]
+    known = replace(row, unacknowledged_by=(), at=7.0)
+    assert added([row], [known]) == [replace(row, messages=4, at=7.0)], "what was not known stays so"
     assert len(added((), [replace(row, topic=str(n)) for n in range(5000)])) == 1000
 
 
