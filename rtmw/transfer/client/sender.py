@@ -13,7 +13,7 @@ import queue
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -37,7 +37,7 @@ from rtmw.transfer.frames import BLOCK, WINDOW
 from rtmw.transfer.header import Delivery, Header, Level
 from rtmw.transfer.messages import Advanced, Ask, Join, Leave, Message, More, Move, Moves, Send, Undone
 from rtmw.transfer.records import AbortCause, TransferId, TransferState
-from rtmw.waiting import Asleep, woken
+from rtmw.waiting import Asleep, Met, woken
 
 __all__ = ["Sender", "SenderStats", "TransferEvent"]
 
@@ -101,15 +101,16 @@ def first_block(send: Send) -> Send:
     return Send(send.txn, send.header, send.once, send.data[:BLOCK])
 
 
-def _steps(line: Line, pending: Pending, send: Send) -> Generator[Message | None, bool, None]:
-    """Yield the next message; the answer says whether it could be sent. None: wait until the line has changed."""
+def _steps(line: Line, pending: Pending, send: Send) -> Generator[Message | Met, bool, None]:
+    """Yield the next message; the answer says whether it could be sent. Or yield a condition to wait for."""
     start, offset = line.start, BLOCK
     while not pending.is_done:
+        changed = _has_changed(line, pending)  # before the look, so that what comes during it is a change
         if line.core is not None and line.start != start:
             start, offset, pending.got = line.start, 0, 0
         has_room = offset - pending.got < WINDOW * BLOCK and offset < len(send.data)
         if line.core is None or not has_room:
-            yield None
+            yield changed
             continue
         data = send.data[offset : offset + BLOCK]
         sent = yield (More(data) if offset else first_block(send))
@@ -136,9 +137,9 @@ def send_chain(line: Line, pending: Pending, send: Send, deadline: Deadline) -> 
 def _send(line: Line, pending: Pending, send: Send, deadline: Deadline) -> None:
     steps = _steps(line, pending, send)
     message = next(steps, None)
-    while not pending.is_done:
-        if message is None:
-            if not line.wait_until(_has_changed(line, pending), deadline.left):
+    while message is not None and not pending.is_done:
+        if callable(message):
+            if not line.wait_until(message, deadline.left):
                 raise _late(pending, send, deadline)
             message = next(steps, None)
         else:
@@ -157,9 +158,9 @@ async def send_chain_async(line: Line, pending: Pending, send: Send, deadline: D
 async def _send_async(line: Line, pending: Pending, send: Send, deadline: Deadline) -> None:
     steps = _steps(line, pending, send)
     message = next(steps, None)
-    while not pending.is_done:
-        if message is None:
-            if not await line.until(_has_changed(line, pending), deadline.left):
+    while message is not None and not pending.is_done:
+        if callable(message):
+            if not await line.until(message, deadline.left):
                 raise _late(pending, send, deadline)
             message = next(steps, None)
         else:
@@ -171,7 +172,7 @@ async def _send_async(line: Line, pending: Pending, send: Send, deadline: Deadli
             message = _next(steps, sent)
 
 
-def _has_changed(line: Line, pending: Pending) -> Callable[[], bool]:
+def _has_changed(line: Line, pending: Pending) -> Met:
     """Return a condition: since now more was taken, it is answered, or another core is there."""
     got, start = pending.got, line.start
     return lambda: pending.is_done or pending.got != got or line.start != start
@@ -181,7 +182,7 @@ def _late(pending: Pending, send: Send, deadline: Deadline) -> TimeoutError:
     return TimeoutError(f"{pending.got} of {len(send.data)} bytes were taken within {deadline.timeout} s")
 
 
-def _next(steps: Generator[Message | None, bool, None], sent: bool) -> Message | None:
+def _next(steps: Generator[Message | Met, bool, None], sent: bool) -> Message | Met | None:
     try:
         return steps.send(sent)
     except StopIteration:

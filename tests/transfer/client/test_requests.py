@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 
 import pytest
 
 import rtmw
 from rtmw.errors import ClosedError
-from rtmw.transfer.client.line import MOST_PENDING, Requests
-from rtmw.transfer.client.waiting import NEVER
-from rtmw.transfer.frames import Frame
+from rtmw.transfer.client import sender as sender_module
+from rtmw.transfer.client.line import MOST_PENDING, Line, Requests
+from rtmw.transfer.client.waiting import NEVER, Pending
+from rtmw.transfer.frames import BLOCK, WINDOW, Frame
 from rtmw.transfer.messages import Accepted, Run
 from rtmw.waiting import Asleep
 from tests.transfer.client.test_group import LIFE, SHORT, Sender, id_of
-from tests.transfer.core_process import PATIENCE
+from tests.transfer.core_process import PATIENCE, CoreProcess
 
 
 @pytest.fixture
@@ -54,3 +56,25 @@ def test_no_letter_begins_a_group_while_too_many_requests_have_no_answer(request
     assert requests.join_others(Sender(), SHORT, b"x", None, NEVER) is None
     requests.take(Frame(LIFE, 0, 1, Accepted(size, (id_of(1),))))
     assert asyncio.run(gather())
+
+
+@pytest.mark.parametrize("is_task", [False, True])
+def test_blocks_that_are_taken_between_a_look_and_the_wait_wake_who_waits(
+    core: CoreProcess, sender: rtmw.Sender, inbox: rtmw.Inbox, monkeypatch: pytest.MonkeyPatch, is_task: bool
+) -> None:
+    """A thread may be stopped anywhere; here it is while it makes the condition, until the core has taken a window."""
+    make = sender_module._has_changed
+
+    def stopped(line: Line, pending: Pending) -> Callable[[], bool]:
+        time.sleep(0.05)
+        return make(line, pending)
+
+    monkeypatch.setattr(sender_module, "_has_changed", stopped)
+    body = bytes(3 * WINDOW * BLOCK)
+    if is_task:
+        asyncio.run(sender.send_async("ingest", body, timeout=PATIENCE))
+    else:
+        sender.send("ingest", body, timeout=PATIENCE)
+    letter = inbox.take(PATIENCE)
+    assert letter is not None
+    assert letter.body == body
